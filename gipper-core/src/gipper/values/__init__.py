@@ -1,0 +1,1 @@
+"""Frozen, keyword-only value classes; they import nothing of gipper but each other."""
