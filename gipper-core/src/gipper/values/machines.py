@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
@@ -47,6 +47,15 @@ class Port:
     outside: int | None = None
 
 
+# attrs takes the type of an argument from its converter; `tuple` itself would say nothing.
+def _addresses(value: Iterable[Address]) -> tuple[Address, ...]:
+    return tuple(value)
+
+
+def _ports(value: Iterable[Port]) -> tuple[Port, ...]:
+    return tuple(value)
+
+
 @attrs.frozen(kw_only=True)
 class Machine:
     """A machine as its provider tells of it; unknown things are None. `machine["id"]` works too."""
@@ -55,8 +64,8 @@ class Machine:
     id: str
     name: str
     state: MachineState = MachineState.UNKNOWN
-    addresses: tuple[Address, ...] = attrs.field(default=(), converter=tuple)
-    ports: tuple[Port, ...] = attrs.field(default=(), converter=tuple)
+    addresses: tuple[Address, ...] = attrs.field(default=(), converter=_addresses)
+    ports: tuple[Port, ...] = attrs.field(default=(), converter=_ports)
     usd_h: Decimal | None = None
     created: datetime | None = None
     host_id: str | None = None

@@ -1,0 +1,22 @@
+"""`gipper pod`: the commands around machines, each imported when it is used."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from gipper.cli.lazy import Entry, LazyGroup
+
+COMMANDS: Final = {
+    "run": Entry("gipper.cli.run:run", "Run a job: rent, send, run, collect, give back, prove."),
+    "ls": Entry("gipper.cli.machines:ls", "gipper's machines that are listed now."),
+    "logs": Entry("gipper.cli.machines:logs", "The log of a run, also after its machine is gone."),
+    "reap": Entry("gipper.cli.machines:reap", "End what should be over; prove that it is gone."),
+    "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+def pod() -> None:
+    """Rent a machine for a job, look after machines, see what they cost."""

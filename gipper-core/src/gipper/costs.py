@@ -1,0 +1,273 @@
+"""What a whole run on an offer takes and costs. Pure: no clock, no network, no provider's name.
+
+    wall     = ready + setup + upload + fetch + compute + download                     seconds
+    expected = wall/3600 * usd_h * factors * billing_factor + bandwidth + extra dollars
+    risk     = p_fail * (failure_cost + (ready + 60 s)/3600 * (usd_h + hour_value))    dollars
+    score    = expected + risk + hour_value * wall/3600                                dollars
+
+`CostModel` is the only path to these figures: ranking takes its floats (`figures`), and what is shown is
+built from the same floats (`gipper.estimate_wire.estimate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gipper.cost_client import Client
+from gipper.cost_history import History, Sourced, p_fail
+from gipper.gpus import model_name, same_model
+from gipper.values.estimates import CostAdjustment, Objective, Phases
+from gipper.values.jobs import Job, Placement
+from gipper.values.offers import GpuModel, Offer
+from gipper.values.plugins import ProviderInfo
+
+MBIT_PER_GB: Final = 8000.0
+LEAST_MBPS: Final = 0.001  # a link is never so slow that times stop being finite
+DEFAULT_READY_S: Final = 180.0
+DEFAULT_SETUP_S: Final = 120.0
+DEFAULT_COMPUTE_S: Final = 1800.0
+# Seconds that a bad host costs beyond its wait: noticing it, and ending it.
+FAILURE_EXTRA_S: Final = 60.0
+HOUR_VALUE_OF_TIME: Final = 50.0
+
+
+class Where(NamedTuple):
+    """What history says of a machine in its country: the same for many offers. Rates are 0 where it
+    says nothing; `*_source` are None then."""
+
+    ready_s: float
+    ready_source: str
+    p_fail: float
+    down_mbps: float
+    down_source: str | None
+    up_mbps: float
+    up_source: str | None
+
+
+class Figures(NamedTuple):
+    """All floats of one offer, in the order in which they are made. Rates are Mb/s, `*_host` the host's
+    own side and the others what a transfer with the client gets."""
+
+    usd_h: float
+    ready_s: float
+    upload_s: float
+    fetch_s: float
+    compute_s: float
+    download_s: float
+    wall_s: float
+    rental_usd: float
+    bandwidth_usd: float
+    expected_usd: float
+    p_fail: float
+    risk_usd: float
+    score: float
+    down_mbps: float
+    down_host_mbps: float
+    up_mbps: float
+    up_host_mbps: float
+
+
+USD_H, EXPECTED, SCORE = (Figures._fields.index(name) for name in ("usd_h", "expected_usd", "score"))
+
+
+class CostModel:
+    """The cost model for one job on one provider. Figures that offers share are worked out once."""
+
+    def __init__(self, job: Job, info: ProviderInfo, client: Client, history: History) -> None:
+        self.job, self.info, self.client, self.history = job, info, client, history
+        place = job.placement
+        self.objective: Objective = "latency" if place.profile == "interactive" else place.objective
+        self.hour_value = hour_value(self.objective, client.hour_value_usd)
+        self.setup = _first(
+            _given(place.setup_s, "placement.setup_s"), Sourced(DEFAULT_SETUP_S, "usual set-up time")
+        )
+        self.upload_gb = upload_gb(place, client)
+        self.fetch_gb = place.setup_download_gb or 0.0
+        self.download_gb = place.download_gb or 0.0
+        self.billing = history.billing_factor(info.name) or Sourced(1.0, "no bills yet")
+        self.links = Links(place)
+        self._into_gb = self.upload_gb.value + self.fetch_gb
+        self._constants = (
+            self.setup.value,
+            self.upload_gb.value * MBIT_PER_GB,
+            self.fetch_gb * MBIT_PER_GB,
+            self.download_gb * MBIT_PER_GB,
+            self.hour_value,
+            self.billing.value,
+            client.failure_cost_usd,
+            self.links.up_cap,
+            self.links.down_cap,
+        )
+        self._hosts = history.hosts(info.name)
+        self._where: dict[tuple[str | None, str | None], Where] = {}
+        self._compute: dict[tuple[str, float] | None, Sourced] = {}
+
+    def where(self, offer: Offer) -> Where:
+        """History of the offer's machine, or of its provider and country where the machine is new."""
+        host = offer.host_id if offer.host_id in self._hosts else None
+        key = (host, offer.region)
+        found = self._where.get(key)
+        if found is None:
+            found = self._where[key] = self._look_up(host, offer.region)
+        return found
+
+    def _look_up(self, host: str | None, region: str | None) -> Where:
+        name, history, usual = self.info.name, self.history, self.info.ready_s
+        ready = _first(
+            history.ready_s(name, host),
+            Sourced(usual, "the provider's usual time") if usual > 0 else None,
+            Sourced(DEFAULT_READY_S, "a guess"),
+        )
+        down = _measured(history.link_mbps(name, host, region, "down"))
+        up = _measured(history.link_mbps(name, host, region, "up"))
+        return Where(*ready, p_fail(history.failures(name, host)), *down, *up)
+
+    def compute(self, gpu: GpuModel | None) -> Sourced:
+        """Seconds of the command itself on `gpu`."""
+        key = None if gpu is None else (gpu.name, gpu.memory_gb)
+        found = self._compute.get(key)
+        if found is None:
+            found = self._compute[key] = compute_s(self.job, self.client, self.history, gpu)
+        return found
+
+    def phases(self, offer: Offer) -> Phases:
+        """Predicted seconds of each phase."""
+        return phases_of(self, self.figures(offer))
+
+    def figures(self, offer: Offer, adjustments: Sequence[CostAdjustment] = ()) -> Figures:
+        """Everything about `offer`, by name."""
+        return Figures(*self.floats(offer, adjustments))
+
+    def floats(self, offer: Offer, adjustments: Sequence[CostAdjustment] = ()) -> tuple[float, ...]:
+        """The fields of `Figures` without their names: tens of thousands of offers are ranked by these."""
+        where, usd_h = self.where(offer), float(offer.usd_h)
+        ready, compute = where.ready_s, self.compute(offer.gpu).value
+        setup, into_mb, fetch_mb, home_mb, hour, billing, failure, up_cap, down_cap = self._constants
+        down_host = where.down_mbps or self.links.told(offer.down_mbps)
+        up_host = where.up_mbps or self.links.told(offer.up_mbps)
+        down = down_host if down_host < up_cap else up_cap
+        up = up_host if up_host < down_cap else down_cap
+        upload_s, fetch_s, download_s = into_mb / down, fetch_mb / down_host, home_mb / up
+        wall = ready + setup + upload_s + fetch_s + compute + download_s
+        rental = wall / 3600 * usd_h
+        bandwidth = self._bandwidth(offer)
+        factor, extra = _sums(adjustments) if adjustments else (1.0, 0.0)
+        expected = rental * factor * billing + bandwidth + extra
+        if expected < 0:
+            expected = 0.0
+        wait_h = (ready + FAILURE_EXTRA_S) / 3600
+        risk = where.p_fail * (failure + wait_h * (usd_h + hour))
+        score = expected + risk + hour * wall / 3600
+        return (
+            usd_h, ready, upload_s, fetch_s, compute, download_s, wall, rental, bandwidth,
+            expected, where.p_fail, risk, score, down, down_host, up, up_host,
+        )  # fmt: skip
+
+    def _bandwidth(self, offer: Offer) -> float:
+        down, up = offer.download_usd_per_gb, offer.upload_usd_per_gb
+        into, home = self._into_gb, self.download_gb
+        usd = into * float(down) if into and down else 0.0
+        return usd + home * float(up) if home and up else usd
+
+
+class Links:
+    """Rates of transfers, from what is measured, advertised or assumed, and the client's own caps."""
+
+    def __init__(self, place: Placement) -> None:
+        self.share = place.transfer_efficiency
+        self.fallback = max(place.fallback_mbps * self.share, LEAST_MBPS)
+        self.up_cap = self._cap(place.client_upload_mbps)
+        self.down_cap = self._cap(place.client_download_mbps)
+
+    def _cap(self, mbps: float | None) -> float:
+        return math.inf if mbps is None else max(mbps * self.share, LEAST_MBPS)
+
+    def told(self, advertised: float | None) -> float:
+        """Mb/s of one direction of a host that was never measured."""
+        if advertised is None or advertised <= 0:
+            return self.fallback
+        return advertised * self.share or LEAST_MBPS
+
+
+def link_source(measured: str | None, advertised: float | None) -> str:
+    """Where the rate of one direction of a host comes from."""
+    if measured is not None:
+        return measured
+    return "advertised x efficiency" if advertised and advertised > 0 else "fallback x efficiency"
+
+
+def hour_value(objective: Objective, settings_value: float) -> float:
+    """Dollars that an hour of waiting is worth under `objective`."""
+    return {"cost": 0.0, "time": HOUR_VALUE_OF_TIME}.get(objective, settings_value)
+
+
+def upload_gb(place: Placement, client: Client) -> Sourced:
+    """GB that go up: as the job says, else the counted inputs, else nothing."""
+    counted = client.upload_bytes
+    return _first(
+        _given(place.upload_gb, "placement.upload_gb"),
+        Sourced(counted / 1e9, "size of the inputs") if counted is not None else None,
+        Sourced(0.0, "inputs not counted"),
+    )
+
+
+def compute_s(job: Job, client: Client, history: History, gpu: GpuModel | None) -> Sourced:
+    """Seconds of the command, from the best source that there is."""
+    units, speed = job.units.count, client.throughput
+    longest = min(DEFAULT_COMPUTE_S, client.max_hours * 3600)
+    name = model_name(gpu.name) if gpu else "cpu"
+    return _first(
+        _by_gpu(job.placement, gpu),
+        Sourced(units / speed, "units.count / throughput") if units and speed else None,
+        _given(job.placement.compute_s, "placement.compute_s"),
+        history.compute_s(job.workload or job.name, name),
+        Sourced(longest, "a guess: 30 min or max_hours"),
+    )
+
+
+def phases_of(model: CostModel, figures: Figures) -> Phases:
+    """The phases in `figures` as the value that hooks and receipts see."""
+    return Phases(
+        ready=figures.ready_s,
+        setup=model.setup.value,
+        upload=figures.upload_s,
+        fetch=figures.fetch_s,
+        compute=figures.compute_s,
+        download=figures.download_s,
+    )
+
+
+def bandwidth_known(offer: Offer) -> bool:
+    """True where the offer tells both traffic fees (0 is told, None is not)."""
+    return offer.download_usd_per_gb is not None and offer.upload_usd_per_gb is not None
+
+
+def _by_gpu(place: Placement, gpu: GpuModel | None) -> Sourced | None:
+    if gpu is None:
+        return None
+    for name, seconds in place.compute_s_by_gpu.items():
+        if same_model(name, gpu):
+            return Sourced(seconds, f"placement.compute_s_by_gpu[{name}]")
+    return None
+
+
+def _measured(seen: Sourced | None) -> tuple[float, str | None]:
+    return (0.0, None) if seen is None or seen.value <= 0 else (seen.value, seen.source)
+
+
+def _given(value: float | None, source: str) -> Sourced | None:
+    return None if value is None else Sourced(value, source)
+
+
+def _first(*candidates: Sourced | None) -> Sourced:
+    return next(c for c in candidates if c is not None)
+
+
+def _sums(adjustments: Sequence[CostAdjustment]) -> tuple[float, float]:
+    factor, extra = 1.0, 0.0
+    for adjustment in adjustments:
+        factor *= adjustment.factor
+        extra += adjustment.usd
+    return factor, extra

@@ -1,0 +1,197 @@
+"""Launching a run: check everything here, ask the markets, then hand over to the supervisor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gipper import __version__
+from gipper.core import Gipper, require_sound_ledger
+from gipper.cost_history import NoHistory
+from gipper.errors import ConfigError, NoOffer, ProviderError
+from gipper.installation import owner_of_this_process
+from gipper.jobfile import LoadedJob, for_receipt, to_mapping
+from gipper.lifecycle.attempt import PreflightFn, Work
+from gipper.lifecycle.checks import run_checks
+from gipper.lifecycle.runfolder import RunFolder
+from gipper.lifecycle.services import Interrupts, Reporter, Services, SilentReporter
+from gipper.lifecycle.supervisor import RunResult, Supervisor
+from gipper.lifecycle.waiting import Door
+from gipper.outcomes import Outcome
+from gipper.planning import plan
+from gipper.planning_values import Plan
+from gipper.plugins.handle import Provider
+from gipper.redact import KeyScanner
+from gipper.transfer.inputs import Survey, survey
+from gipper.values.jobs import Job
+from gipper.values.receipts import RunEnd, RunStart
+
+
+@attrs.frozen(kw_only=True)
+class Choice:
+    """What the command line says about where to run."""
+
+    provider: str | None = None
+    gpu: str | None = None
+    throughput: float | None = None
+
+
+@attrs.define(kw_only=True)
+class Launch:
+    """One run to be launched. `running` is the supervisor once there is one, for whoever must tell
+    which machine may still cost money."""
+
+    gipper: Gipper
+    loaded: LoadedJob
+    choice: Choice = Choice()
+    reporter: Reporter = attrs.field(factory=SilentReporter)
+    preflight: PreflightFn = run_checks
+    running: Supervisor | None = None
+
+    @property
+    def job(self) -> Job:
+        """The job as it will run."""
+        return self.loaded.job
+
+    def survey(self) -> Survey:
+        """The one pass over all inputs. Raises ConfigError; nothing was rented."""
+        values = self.gipper.key_values()
+
+        def classify(path: str, head: bytes) -> str | None:
+            return "; ".join(self.gipper.common.classify_upload(path, head)) or None
+
+        return survey(
+            self.job.inputs, self.job.folder, scanner=(lambda: KeyScanner(values)) if values else None,
+            classify=classify, progress=lambda done: self.reporter.progress("inputs", done, None),
+            runtime=self.gipper.runtime,
+        )  # fmt: skip
+
+    def plan(self, upload_bytes: int) -> Plan:
+        """Ask the markets. Raises ConfigError, PluginError, ProviderError (all failed), NoOffer."""
+        found = plan(
+            self._job_for_planning(), self._markets(), settings=self.gipper.settings, history=NoHistory(),
+            upload_bytes=upload_bytes, runtime=self.gipper.runtime, throughput=self.choice.throughput,
+            gpu_override=self.choice.gpu, options=lambda market, _job: self._options(market.name),
+        )  # fmt: skip
+        for note in found.notes:
+            self.reporter.warn(self.gipper.redactor.text(note))
+        if found.all_failed:
+            raise ProviderError(
+                f"no market could be asked ({', '.join(found.failed)})", hint="see the notes above; try again"
+            )
+        if not found.ranked:
+            raise NoOffer(_none_fits(found), hint="ask for less, or see docs/README.md for what can be asked")
+        return found
+
+    def run(self, interrupts: Interrupts) -> RunResult:
+        """The whole run. Raises ConfigError and other GipperErrors before anything is rented."""
+        require_sound_ledger(self.gipper.ledger)
+        secrets = self._secrets()
+        surveyed = self.survey()
+        for note in surveyed.notes:
+            self.reporter.warn(note)
+        services = self.gipper.services(self.reporter)
+        folder = RunFolder.create(self.gipper.paths.data_folder, self.gipper.runtime.now())
+        lock = folder.lock()
+        assert lock is not None
+        try:
+            folder.save_job(to_mapping(self.job))
+            self._write_start(services, folder)
+            return self._planned(services, folder, surveyed, secrets, interrupts)
+        finally:
+            lock.release()
+
+    def _planned(
+        self, services: Services, folder: RunFolder, surveyed: Survey, secrets: Mapping[str, str],
+        interrupts: Interrupts,
+    ) -> RunResult:  # fmt: skip
+        try:
+            found = self.plan(surveyed.bytes)
+        except NoOffer as error:
+            return self._nothing(services, folder, Outcome.NO_OFFER, error.message, error.hint)
+        except (ConfigError, ProviderError) as error:
+            self._nothing(services, folder, Outcome.FAILED, error.message, error.hint)
+            raise
+        self.running = Supervisor(
+            services, self._work(folder, surveyed, secrets), found, self.gipper.installation.inst,
+            self.gipper.provider, self._options, interrupts,
+        )  # fmt: skip
+        return self.running.run()
+
+    def _work(self, folder: RunFolder, surveyed: Survey, secrets: Mapping[str, str]) -> Work:
+        key = self.gipper.key_pair
+        door = Door(
+            dialer=self.gipper.dialer, key_file=key.private, public_key=key.public, pins=folder.known_hosts
+        )
+        return Work(
+            job=self.job, folder=folder, manifests=surveyed.manifests, secrets=secrets, door=door,
+            preflight=self.preflight, stream_redactor=self.gipper.redactor.stream,
+        )  # fmt: skip
+
+    def _nothing(
+        self, services: Services, folder: RunFolder, outcome: Outcome, reason: str, hint: str | None
+    ) -> RunResult:
+        text = services.redact(reason)
+        services.ledger.append_or_spill(
+            RunEnd(outcome=outcome.value, reason=text), run=folder.run, refs={"name": self.job.name}
+        )
+        return RunResult(run=folder.run, outcome=outcome, reason=text, hint=hint)
+
+    def _write_start(self, services: Services, folder: RunFolder) -> None:
+        plugins = {
+            p.name: f"{p.origin.distribution} {p.origin.version}".strip() for p in self.gipper.providers()
+        }
+        start = RunStart(
+            job=for_receipt(self.job, self.gipper.redactor), owner=owner_of_this_process(),
+            client=f"gipper-core {__version__}", plugins=plugins,
+        )  # fmt: skip
+        services.ledger.append(start, run=folder.run, refs={"name": self.job.name})
+
+    def _secrets(self) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for name in self.job.pod.secrets:
+            value = self.gipper.keys.get(name)
+            if value is None:
+                raise ConfigError(
+                    f"the secret {name} (pod.secrets) is not set in the environment or in a dotenv",
+                    hint=f"export {name}=... and run again",
+                )
+            self.gipper.redactor.add(value, name)
+            values[name] = value
+        return values
+
+    def _job_for_planning(self) -> Job:
+        if self.choice.provider is None:
+            return self.job
+        gpu = attrs.evolve(self.job.gpu, providers=(self.choice.provider,))
+        return attrs.evolve(self.job, gpu=gpu)
+
+    def _markets(self) -> Sequence[Provider]:
+        named = self._job_for_planning().gpu.providers or self.gipper.settings.providers
+        return self.gipper.providers(named)
+
+    def _options(self, provider: str) -> Any:
+        return self.loaded.options.get(provider)
+
+
+def _none_fits(found: Plan) -> str:
+    if not found.asked:
+        return "no market was asked: none is installed with its key set (`local` only when it is named)"
+    counted = ", ".join(f"{n} x {reason}" for reason, n in sorted(found.left_out.items()))
+    return f"none of {found.seen} offers fits" + (f": {counted}" if counted else "")
+
+
+def log_copy(folder: RunFolder, log_dir: Path | None, job: Job) -> Path:
+    """Where the log is for the user: the run folder's, or a copy in `log_dir`."""
+    import shutil
+
+    if log_dir is None:
+        return folder.log
+    log_dir.mkdir(parents=True, exist_ok=True)
+    place = log_dir / f"{folder.run}.log"
+    if folder.log.exists():
+        shutil.copyfile(folder.log, place)
+    return place

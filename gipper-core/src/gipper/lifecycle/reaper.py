@@ -1,0 +1,222 @@
+"""`gipper pod reap`: end what should be over. Listings are read before the ledger, or a run that starts
+in between would look forgotten. One failing provider doesn't stop the rest; two reapers are harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gipper.errors import ConfigError, GipperError
+from gipper.installation import owner_alive
+from gipper.lifecycle.book import KINDS, Book
+from gipper.lifecycle.proof import Rental, end_machine
+from gipper.lifecycle.runfolder import RunFolder, RunLock
+from gipper.lifecycle.services import Services
+from gipper.lifecycle.spending import record_spend
+from gipper.lifecycle.verdicts import Client, Sight, Verdict, verdicts
+from gipper.money import ZERO
+from gipper.naming import MachineName
+from gipper.plugins.handle import Provider
+from gipper.values.machines import Machine
+from gipper.values.receipts import (
+    Owner,
+    PodCreate,
+    PodCreateFailed,
+    PodReappeared,
+    Reap,
+    RunEnd,
+)
+
+
+@attrs.frozen(kw_only=True)
+class ReapLine:
+    """One line of the answer. `verb`: would end, ended, retried, closed, left, failed."""
+
+    verb: str
+    provider: str
+    pod: str
+    name: str
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class ReapResult:
+    """`failed`: providers that could not be asked. `unproved`: machines that may still cost money."""
+
+    lines: tuple[ReapLine, ...]
+    failed: tuple[str, ...] = ()
+    unproved: tuple[str, ...] = ()
+
+
+@attrs.define
+class Reaper:
+    """One pass over `providers`. `data` is the data folder with the run folders."""
+
+    services: Services
+    providers: Sequence[Provider]
+    inst: str
+    data: Path
+    dry_run: bool = False
+    end_unknown: bool = False
+    lines: list[ReapLine] = attrs.field(factory=list)
+    failed: list[str] = attrs.field(factory=list)
+    unproved: list[str] = attrs.field(factory=list)
+    _seen: int = 0
+
+    def run(self) -> ReapResult:
+        """List, read the ledger, decide, act; leaves a `reap` receipt unless nothing was done."""
+        listings = [(p, machines) for p in self.providers if (machines := self._list(p)) is not None]
+        book = Book.of(self.services.ledger.read(kinds=KINDS))
+        for provider, machines in listings:
+            sight = self._sight(provider, machines, book)
+            for verdict in sorted(verdicts(sight, book), key=lambda v: v.action == "leave"):
+                self._act(provider, verdict)
+        self._missing(book)
+        self._write()
+        return ReapResult(
+            lines=tuple(self.lines), failed=tuple(self.failed), unproved=tuple(dict.fromkeys(self.unproved))
+        )
+
+    def _list(self, provider: Provider) -> tuple[Machine, ...] | None:
+        try:
+            listing = provider.list_ours()
+        except GipperError as error:
+            self.failed.append(provider.name)
+            self.services.reporter.warn(f"{provider.name} error: {self.services.redact(error.message)}")
+            return None
+        self._seen += len(listing)
+        return listing.items
+
+    def _sight(self, provider: Provider, machines: tuple[Machine, ...], book: Book) -> Sight:
+        return Sight(
+            provider=provider.name, machines=machines, inst=self.inst, now=self.services.runtime.now(),
+            ledger_whole=self.services.ledger.damaged is None, end_unknown=self.end_unknown,
+            client=lambda run: self._client(run, book),
+        )  # fmt: skip
+
+    def _client(self, run: str, book: Book) -> Client:
+        try:
+            lock = RunFolder.of(self.data, run).lock()
+        except ConfigError:
+            lock = None
+        else:
+            if lock is None:
+                return "alive"
+            lock.release()
+        record = book.runs.get(run)
+        return owner_alive(Owner(**record.owner)) if record is not None else "dead"
+
+    def _act(self, provider: Provider, verdict: Verdict) -> None:
+        if verdict.action == "leave":
+            self._tell("left", verdict)
+            return
+        if self.dry_run:
+            self._tell("would end" if verdict.action != "close" else "would close", verdict)
+            return
+        lock = self._lock(verdict)
+        if lock is None and verdict.needs_lock:
+            self._tell("left", attrs.evolve(verdict, why="another process is at it"))
+            return
+        try:
+            self._close(provider, verdict) if verdict.action == "close" else self._end(provider, verdict)
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _lock(self, verdict: Verdict) -> RunLock | None:
+        if verdict.record is None:
+            return None
+        try:
+            return RunFolder.of(self.data, verdict.record.run).lock()
+        except ConfigError:
+            folder = self.data / "runs" / verdict.record.run
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return RunFolder(folder).lock()
+
+    def _end(self, provider: Provider, verdict: Verdict) -> None:
+        rental = self._rental(provider, verdict)
+        if verdict.record is not None and rental.pod in verdict.record.terminated:
+            self._append(rental, PodReappeared(
+                provider=provider.name, pod=rental.pod, listed=self.services.runtime.now()
+            ))  # fmt: skip
+        proof = end_machine(self.services, rental, verdict.why)
+        if proof is None:
+            self.unproved.append(rental.pod)
+            self._tell("failed", attrs.evolve(verdict, why=f"{verdict.why}, but it isn't proved gone"))
+            return
+        until, basis = proof.asked, "computed"
+        if verdict.action == "prove" and verdict.record is not None:
+            cut = verdict.record.end + timedelta(seconds=self.services.settings.limits.watchdog_grace)
+            until, basis = min(proof.asked, cut), "upper bound"
+        record_spend(self.services, rental, until, basis)
+        self._end_run(rental, verdict.why)
+        self._tell({"retry": "retried", "prove": "closed"}.get(verdict.action, "ended"), verdict)
+
+    def _rental(self, provider: Provider, verdict: Verdict) -> Rental:
+        record, machine = verdict.record, verdict.machine
+        assert verdict.pod is not None
+        parsed = MachineName.parse(verdict.name)
+        now = self.services.runtime.now()
+        since = record.since if record else (machine.created if machine and machine.created else now)
+        usd_h = record.usd_h if record else (machine.usd_h if machine else None)
+        rental = Rental(
+            provider=provider, run=record.run if record else (parsed.run if parsed else ""),
+            name=verdict.name, pod=verdict.pod, usd_h=usd_h or ZERO, since=since,
+            gpu=record.gpu if record else None, job=record.job if record else "",
+            listed=machine is not None, twins=list(record.pods[1:]) if record else [],
+        )  # fmt: skip
+        if record is not None and verdict.pod not in record.pods:
+            self._append(rental, PodCreate(
+                provider=provider.name, pod=verdict.pod, name=verdict.name, usd_h=rental.usd_h, adopted=True
+            ))  # fmt: skip
+        return rental
+
+    def _close(self, provider: Provider, verdict: Verdict) -> None:
+        assert verdict.record is not None
+        for look in range(2):
+            if look:
+                self.services.pause(provider.info.settle_s)
+            machines = self._list(provider)
+            if machines is None or any(m.name == verdict.name for m in machines):
+                self._tell("left", attrs.evolve(verdict, why="it could not be looked for, or has appeared"))
+                return
+        failed = PodCreateFailed(provider=provider.name, name=verdict.name, error="never appeared")
+        refs = {"name": verdict.record.job}
+        self.services.ledger.append_or_spill(failed, run=verdict.record.run, refs=refs)
+        self._tell("closed", verdict)
+
+    def _end_run(self, rental: Rental, why: str) -> None:
+        if not rental.run:
+            return
+        with self.services.ledger.transaction() as tx:
+            kinds = {r.kind for r in tx.read(run=rental.run)}
+            if RunEnd.kind not in kinds and "run.start" in kinds:
+                reason = f"ended by the reaper: {why}"
+                tx.append(RunEnd(outcome="host_lost", reason=reason), run=rental.run, refs=rental.refs)
+
+    def _append(self, rental: Rental, payload: Any) -> None:
+        self.services.ledger.append_or_spill(payload, run=rental.run, refs=rental.refs)
+
+    def _missing(self, book: Book) -> None:
+        asked = {p.name for p in self.providers}
+        for record in (r for r in book.open_pods() if r.provider not in asked):
+            self.unproved.append(record.pods[0] if record.pods else record.name)
+            self.services.reporter.warn(
+                f"{record.provider} {record.name} may still run, but the plugin or key for {record.provider} "
+                f"is missing: install gipper-{record.provider} and set its key, then type `gipper pod reap`"
+            )
+
+    def _tell(self, verb: str, verdict: Verdict) -> None:
+        self.lines.append(ReapLine(
+            verb=verb, provider=verdict.provider, pod=verdict.pod or "-", name=verdict.name, why=verdict.why
+        ))  # fmt: skip
+
+    def _write(self) -> None:
+        done = tuple(f"{x.verb} {x.provider} {x.pod} {x.name}" for x in self.lines if x.verb != "left")
+        left = tuple(f"{x.provider} {x.pod} {x.name}" for x in self.lines if x.verb == "left")
+        if done and not self.dry_run:
+            self.services.ledger.append_or_spill(Reap(seen=self._seen, done=done, left=left), run=None)

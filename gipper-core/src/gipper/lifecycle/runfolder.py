@@ -1,0 +1,105 @@
+"""A run's folder here: everything that a later process needs to go on with it or to end it.
+
+``job.json`` (the job with absolute paths, a schema number), ``known_hosts``, ``log``, ``lock`` (held by
+the supervisor), and the run's own copy of its receipts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gipper.errors import ConfigError
+from gipper.naming import is_run_id, new_run_id
+
+
+@attrs.frozen
+class RunFolder:
+    """`path` is ``<data>/runs/<run>``, 0700."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, data: Path, now: datetime) -> RunFolder:
+        """Draw a run id and make its folder; who makes the folder has the id. Raises ConfigError."""
+        try:
+            (data / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            while True:
+                path = data / "runs" / new_run_id(now)
+                try:
+                    path.mkdir(mode=0o700)
+                except FileExistsError:
+                    continue
+                return cls(path)
+        except OSError as error:
+            raise ConfigError(
+                f"no run folder can be made in {data}: {error.strerror}",
+                hint="free some space or mend the permissions, or set GIPPER_DATA to another folder",
+            ) from error
+
+    @classmethod
+    def of(cls, data: Path, run: str) -> RunFolder:
+        """The folder of an existing run. Raises ConfigError where there is none."""
+        path = data / "runs" / run
+        if not is_run_id(run) or not path.is_dir():
+            raise ConfigError(f"there is no run {run!r} here", hint="`gipper pod cost` lists the runs")
+        return cls(path)
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @property
+    def log(self) -> Path:
+        """The job's log as kept here."""
+        return self.path / "log"
+
+    @property
+    def known_hosts(self) -> Path:
+        """Host keys of this run's machines."""
+        return self.path / "known_hosts"
+
+    def save_job(self, job: Mapping[str, Any]) -> None:
+        """Keep the job as it was when the run began."""
+        fd = os.open(self.path / "job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(job, file, indent=1)
+
+    def load_job(self) -> dict[str, Any]:
+        """What `save_job` kept. Raises ConfigError."""
+        try:
+            loaded: dict[str, Any] = json.loads((self.path / "job.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"run {self.run} has no readable job.json: {error}") from error
+        return loaded
+
+    def lock(self) -> RunLock | None:
+        """The supervisor's lock, or None where another process holds it."""
+        fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
+        return RunLock(fd)
+
+
+class RunLock:
+    """Held until released or until the process ends, however it ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let go; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

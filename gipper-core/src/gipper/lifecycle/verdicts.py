@@ -1,0 +1,125 @@
+"""What a reaper should do about each machine: the table of the reaper as a pure function.
+
+The first row that fits decides. Collection of finished jobs needs the machine itself and is not decided
+here: a machine whose client died with a job on it is left until its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import attrs
+
+from gipper.lifecycle.book import Book, PodRecord
+from gipper.naming import PREFIX, MachineName
+from gipper.values.machines import Machine, MachineState
+
+Action = Literal["end", "retry", "prove", "close", "leave"]
+Client = Literal["alive", "dead", "unknown"]
+_STRANGER_GRACE: Final = timedelta(minutes=30)
+_UNPROMISED: Final = timedelta(seconds=600)
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """One machine (or one intent without a machine) and what to do about it. `pod` None = no id known."""
+
+    action: Action
+    provider: str
+    pod: str | None
+    name: str
+    why: str
+    record: PodRecord | None = None
+    machine: Machine | None = None
+    needs_lock: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Sight:
+    """What one provider listed, and what is known around it."""
+
+    provider: str
+    machines: tuple[Machine, ...]
+    inst: str
+    now: datetime
+    ledger_whole: bool
+    end_unknown: bool
+    client: Callable[[str], Client]
+
+
+def verdicts(sight: Sight, book: Book) -> list[Verdict]:
+    """What to do about every machine of gipper's at this provider."""
+    known = [_of_record(sight, r) for r in book.pods.values() if r.provider == sight.provider and _open(r)]
+    names = {r.name for r in book.pods.values() if r.provider == sight.provider and _open(r)}
+    listed = [
+        _of_stranger(sight, m, book)
+        for m in sight.machines
+        if m.name.startswith(PREFIX) and m.name not in names and m.state is not MachineState.GONE
+    ]
+    return [v for v in (*known, *listed) if v is not None]
+
+
+def _open(record: PodRecord) -> bool:
+    return record.open or bool(record.unspent and not record.failed)
+
+
+def _of_record(sight: Sight, record: PodRecord) -> Verdict:
+    listed = [m for m in sight.machines if m.name == record.name or m.id in record.pods]
+    pod = record.pods[0] if record.pods else (listed[0].id if listed else None)
+
+    def verdict(action: Action, why: str, *, needs_lock: bool = True) -> Verdict:
+        return Verdict(
+            action=action, provider=sight.provider, pod=pod, name=record.name, why=why, record=record,
+            machine=listed[0] if listed else None, needs_lock=needs_lock,
+        )  # fmt: skip
+
+    over = sight.now >= record.end
+    client = sight.client(record.run)
+    if record.ending and client != "alive":
+        return verdict("retry", "its teardown is unfinished")
+    if pod is not None and listed and over:
+        return verdict("end", f"it is past its end ({record.end:%H:%M} UTC)", needs_lock=False)
+    if client == "alive" or (client == "unknown" and not over):
+        return verdict("leave", f"its client is {client}, until {record.end:%Y-%m-%d %H:%M} UTC")
+    if pod is None:
+        return _of_intent(sight, record, verdict)
+    if not listed:
+        return verdict("prove", "it is not listed and its client is dead")
+    return verdict(
+        "leave", f"its client is dead; it ends at {record.end:%Y-%m-%d %H:%M} UTC, its job may still run"
+    )
+
+
+def _of_intent(sight: Sight, record: PodRecord, verdict: Callable[..., Verdict]) -> Verdict:
+    appear = _UNPROMISED if record.appear_s is None else timedelta(seconds=record.appear_s)
+    if sight.now >= record.end + appear:
+        return verdict("close", "it never appeared")
+    return verdict("leave", "no machine of this name is listed; it is looked for until its end")
+
+
+def _of_stranger(sight: Sight, machine: Machine, book: Book) -> Verdict | None:
+    parsed = MachineName.parse(machine.name)
+    known = book.pods.get(machine.name)
+
+    def verdict(action: Action, why: str) -> Verdict:
+        return Verdict(
+            action=action, provider=sight.provider, pod=machine.id, name=machine.name, why=why,
+            record=known, machine=machine, needs_lock=False,
+        )  # fmt: skip
+
+    if known is not None:
+        return verdict("end", "it is there although it was proved gone")
+    if parsed is None:
+        why = "its name is none that gipper gives"
+        return verdict("end" if sight.end_unknown else "leave", f"{why}; --unknown ends it")
+    if parsed.inst != sight.inst:
+        if sight.now >= parsed.end + _STRANGER_GRACE:
+            return verdict("end", "it is another installation's and 30 minutes past its end")
+        return verdict("leave", f"it is another installation's ({parsed.inst}), until {parsed.end:%H:%M} UTC")
+    if sight.ledger_whole:
+        return verdict("end", "forgotten: this ledger doesn't know it")
+    if sight.now >= parsed.end or sight.end_unknown:
+        return verdict("end", "it is past its end, and the ledger is damaged")
+    return verdict("leave", "the ledger is damaged and may have known it; --unknown ends it")

@@ -1,0 +1,90 @@
+"""What a provider's class is built with; see `gipper.context` for the contract."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from gipper.context import HttpSession
+from gipper.errors import ConfigError, PluginError
+from gipper.runtime import Runtime
+from gipper.values.plugins import ProviderInfo
+
+_OWN_ONLY: Final = 0o700
+
+
+class Keys(Protocol):
+    """Where keys come from."""
+
+    def require(self, name: str) -> str:
+        """The value of `name`. Raises KeyMissing."""
+
+
+class Context:
+    """One provider's `ProviderContext`. Building it reads and opens nothing.
+
+    `data_folder` is this provider's own folder; `make_http` is called once, at the first `http()`.
+    """
+
+    def __init__(  # noqa: PLR0917 - the order is the contract with those who build it
+        self,
+        info: ProviderInfo,
+        settings_table: object,
+        runtime: Runtime,
+        data_folder: Path,
+        keys: Keys,
+        make_http: Callable[[], HttpSession],
+    ) -> None:
+        self._info = info
+        self._settings = settings_table
+        self._runtime = runtime
+        self._folder = data_folder
+        self._keys = keys
+        self._make_http = make_http
+        self._lock = threading.Lock()
+        self._http: HttpSession | None = None
+
+    def __repr__(self) -> str:
+        return f"<context of provider {self._info.name}>"
+
+    @property
+    def settings(self) -> Any:
+        return self._settings
+
+    @property
+    def runtime(self) -> Runtime:
+        return self._runtime
+
+    @property
+    def data_folder(self) -> Path:
+        """The folder, made on demand. Raises ConfigError where it can't be made."""
+        try:
+            self._folder.mkdir(mode=_OWN_ONLY, parents=True, exist_ok=True)
+            if self._folder.stat().st_mode & 0o777 != _OWN_ONLY:
+                self._folder.chmod(_OWN_ONLY)
+        except OSError as error:
+            raise ConfigError(
+                f"provider {self._info.name}: its folder {self._folder} can't be made ({error.strerror})",
+                hint="make it writable, or set GIPPER_DATA to another folder",
+            ) from error
+        return self._folder
+
+    def secret(self, name: str | None = None) -> str:
+        """A key of this provider. Raises KeyMissing, and PluginError for a name that it didn't declare."""
+        wanted = self._info.key_name if name is None else name
+        if wanted is None or wanted not in self._info.key_names:
+            declared = ", ".join(self._info.key_names) or "none"
+            raise PluginError(
+                f"provider {self._info.name} asks for the key {wanted or '(its own)'}, which its info "
+                f"doesn't declare (key_names: {declared})",
+                hint="report it to the plugin's author",
+            )
+        return self._keys.require(wanted)
+
+    def http(self) -> HttpSession:
+        with self._lock:
+            if self._http is None:
+                self._http = self._make_http()
+            return self._http
