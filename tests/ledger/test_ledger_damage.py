@@ -254,7 +254,7 @@ def test_a_missing_file_is_noticed_and_not_begun_again(tmp_path: Path) -> None:
 
 def test_accepting_damage_lets_work_go_on(tmp_path: Path) -> None:
     """After `accept` nothing is damaged, in any process, until something new breaks."""
-    filled(tmp_path, 10)
+    filled(tmp_path, 50)
     tamper(tmp_path, "UPDATE receipts SET run = NULL WHERE seq = 2")
     store = opened(tmp_path)
     assert store.damaged is None, "an edit in the middle is found by verify alone"
@@ -264,14 +264,14 @@ def test_accepting_damage_lets_work_go_on(tmp_path: Path) -> None:
     assert other.damaged, "what one process found holds for all"
     assert store.accept() == ("ledger.sqlite",)
     assert store.damaged is None and other.damaged is None
-    assert other.append(note("after"), run=RUN).seq == 12
+    assert other.append(note("after"), run=RUN).seq == 52
     assert not store.verify().whole, "acceptance makes nothing whole"
     store.close()
     other.close()
-    tamper(tmp_path, "DELETE FROM receipts WHERE seq = 12", name="ledger-2.sqlite")
+    tamper(tmp_path, "DELETE FROM receipts WHERE seq = 52", name="ledger-2.sqlite")
     again = opened(tmp_path)
     assert "ledger-2.sqlite" in (again.damaged or "")
-    assert again.append(note("third"), run=RUN).seq == 14
+    assert again.append(note("third"), run=RUN).seq == 54
     assert again.accept() == ("ledger-2.sqlite",)
     assert again.damaged is None
     again.close()

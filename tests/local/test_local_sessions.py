@@ -71,7 +71,7 @@ def test_the_answer_to_exec_precedes_output(market: Any) -> None:
         return handler
 
     class Watching(paramiko.Transport):
-        _channel_handler_table = {
+        _channel_handler_table = {  # noqa: RUF012 - as in the class itself
             **paramiko.Transport._channel_handler_table,
             MSG_CHANNEL_SUCCESS: noted(MSG_CHANNEL_SUCCESS),
             MSG_CHANNEL_DATA: noted(MSG_CHANNEL_DATA),

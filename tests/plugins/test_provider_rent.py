@@ -154,7 +154,7 @@ def test_wrapper_replaces_the_provider_s_error(rent, name):
 
 @pytest.mark.parametrize("name", SAYS)
 def test_outer_wrapper_replaces_an_inner_refusal(rent, name):
-    """What an outer wrapper raises after its yield is in doubt even if an inner one refused before its own."""
+    """What a wrapper raises after its yield is in doubt, even where an inner one refused in time."""
 
     def refuse():
         raise NoCapacity("policy")
@@ -210,7 +210,7 @@ def test_wrapper_swallows_an_error(rent):
 
     with pytest.raises(DoubtfulRent, match="NoCapacity"):
         rent(outer(swallow), verb=raising(SAYS["NoCapacity"]))
-    with pytest.raises(DoubtfulRent, match="wasn't asked|not asked"):
+    with pytest.raises(DoubtfulRent, match="was not asked"):
         rent(outer(refuse), outer(swallow))
 
 

@@ -240,7 +240,7 @@ class Gipper:
     def _tell_problems(self) -> None:
         problems = self.registry.problems
         for problem in problems[self._told :]:
-            self.note(f"left out: {problem.text}")
+            self.note(f"left out: {problem}")
         self._told = len(problems)
 
 

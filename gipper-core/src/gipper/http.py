@@ -8,17 +8,20 @@ exception, `repr` or log.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
+import attrs
+
 from gipper.errors import ProviderError
+from gipper.http_call import ALLOWED, Call
 from gipper.http_clock import ServerClock
 from gipper.http_errors import HttpLost, HttpStatus, HttpUnsent, NotJson
 from gipper.http_retry import TRIES, pause_after, pause_for
-from gipper.http_send import Sender
 from gipper.http_text import Redact, body_text, is_html, one_line
-from gipper.http_urls import origin, refusal, shown
+from gipper.http_urls import is_loopback, origin, refusal, shown
 from gipper.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -74,6 +77,9 @@ class ProviderSession:
         self._allowed = allowed_hosts
         self._secret_headers = secret_headers
         self._timeout = timeout
+        # requests takes a while to import: commands that talk to no market never pay for it.
+        from gipper.http_send import Sender
+
         self._sender = Sender(provider)
         self.clock = ServerClock()
 
@@ -108,15 +114,16 @@ class ProviderSession:
         """
         reading = method.upper() in _READS if read is None else read
         call = self._prepared(method, url, kwargs)
-        attempt = 0
-        while True:
-            pause = self._pause(call, reading, frozenset(expect), attempt)
-            if not isinstance(pause, float):
-                return pause
-            if deadline is not None and self._runtime.monotonic() + pause >= deadline:
-                raise ProviderError(f"{self._provider}: {call.what}: no answer in time")
+        for attempt in count():
+            answer = self._once(call)
+            if not isinstance(answer, ProviderError) and _good(answer, expect):
+                return answer
+            pause = self._pause(answer, attempt) if reading else None
+            late = deadline is not None and self._runtime.monotonic() + (pause or 0.0) >= deadline
+            if pause is None or late:
+                raise self._error(call, answer, reading)
             self._runtime.sleep(pause)
-            attempt += 1
+        raise AssertionError("unreachable: tries are counted")
 
     def get(self, url: str, **kwargs: Any) -> requests.Response:
         """`request("GET", ...)`."""
@@ -145,3 +152,103 @@ class ProviderSession:
     def close(self) -> None:
         """Close all connections; idempotent."""
         self._sender.close()
+
+    def _prepared(self, method: str, url: str, kwargs: Mapping[str, Any]) -> Call:
+        unknown = sorted(kwargs.keys() - ALLOWED)
+        if unknown:
+            raise TypeError(f"the session decides on {', '.join(unknown)} itself")
+        full = self._sender.full_url(url, kwargs.get("params"))
+        self._check(full)
+        body = {k: kwargs[k] for k in ("json", "data") if k in kwargs}
+        limits = kwargs.get("timeout") or self._timeout
+        timeout = limits if isinstance(limits, tuple) else (min(limits, self._timeout[0]), limits)
+        headers = {str(k): str(v) for k, v in (kwargs.get("headers") or {}).items()}
+        return Call(method=method.upper(), url=full, headers=headers, body=body, timeout=timeout)
+
+    def _check(self, url: str) -> None:
+        why = refusal(url, self._allowed)
+        if why is None and self._redact(url) != url:
+            why = "it holds a secret, which belongs into a header"
+        if why is not None:
+            raise ProviderError(f"{self._provider}: {self._redact(shown(url))} was not asked: {why}")
+
+    def _once(self, call: Call) -> requests.Response | ProviderError:
+        """The answer after redirects, or why there is none."""
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                answer = self._timed(call)
+            except (HttpUnsent, HttpLost) as error:
+                return error
+            target = answer.headers.get("Location")
+            if answer.status_code not in _MOVED or target is None or call.method not in _READS:
+                return answer
+            call = self._redirected(call, urljoin(call.url, target))
+        return ProviderError(f"{self._provider}: {call.what}: too many redirects")
+
+    def _timed(self, call: Call) -> requests.Response:
+        sent = self._runtime.now()
+        answer = self._sender.send(call)
+        self.clock.note(answer.headers, sent, self._runtime.now(), self._runtime.monotonic())
+        return answer
+
+    def _redirected(self, call: Call, url: str) -> Call:
+        self._check(url)
+        if is_loopback(origin(url)[1]) and not is_loopback(origin(call.url)[1]):
+            raise ProviderError(f"{self._provider}: {call.what} redirects to this machine: not followed")
+        headers = call.headers
+        if origin(url) != origin(call.url):
+            headers = {k: v for k, v in headers.items() if not self._is_secret(k, v)}
+        return attrs.evolve(call, url=url, headers=headers, body={})
+
+    def _is_secret(self, header: str, value: str) -> bool:
+        return header.casefold() in self._secret_headers or self._redact(value) != value
+
+    def _pause(self, answer: requests.Response | ProviderError, attempt: int) -> float | None:
+        if isinstance(answer, ProviderError):
+            passing = isinstance(answer, HttpLost) or (isinstance(answer, HttpUnsent) and not answer.lasting)
+            return pause_after(attempt) if passing and attempt + 1 < TRIES else None
+        text = body_text(answer.content, self._redact)
+        return pause_for(answer.status_code, answer.headers, text, attempt, self._runtime.now())
+
+    def _error(self, call: Call, answer: requests.Response | ProviderError, reading: bool) -> ProviderError:
+        if isinstance(answer, HttpLost) and reading:
+            return ProviderError(answer.message, hint=answer.hint)
+        return answer if isinstance(answer, ProviderError) else self._status_error(call, answer)
+
+    def _status_error(self, call: Call, answer: requests.Response) -> HttpStatus:
+        status, text = answer.status_code, body_text(answer.content, self._redact)
+        said = one_line(answer.headers.get("Content-Type", ""), text)
+        if status in _MOVED:
+            said = (
+                f"a redirect to {shown(urljoin(call.url, answer.headers.get('Location', '')))}, not followed"
+            )
+        message = f"{self._provider}: HTTP {status} for {call.what}" + (f": {said}" if said else "")
+        return HttpStatus(self._redact(message), status=status, text=text, hint=_HINTS.get(status))
+
+
+_HINTS: Final = {
+    401: "is the key right, and still valid?",
+    403: "may the key do this, and may this network ask?",
+    429: "the market limits how often it may be asked: try again later",
+}
+
+
+def json_of(response: requests.Response, *, provider: str, redact: Redact = str) -> Any:
+    """The JSON of `response`. Raises NotJson for a web page, an empty body, and anything else."""
+    kind = response.headers.get("Content-Type", "")
+    text = body_text(response.content, redact)
+    if not is_html(kind, text):
+        try:
+            return json.loads(response.content, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            pass
+    said = one_line(kind, text) or "nothing"
+    raise NotJson(f"{provider}: HTTP {response.status_code}, but the answer isn't JSON: {said}")
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} isn't JSON")
+
+
+def _good(answer: requests.Response, expect: Collection[int]) -> bool:
+    return answer.status_code in expect or 200 <= answer.status_code < 300

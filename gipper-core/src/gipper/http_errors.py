@@ -15,7 +15,14 @@ class HttpStatus(ProviderError):
 
 
 class HttpUnsent(ProviderError):
-    """The request never reached the market: no name, no connection, a certificate that doesn't fit."""
+    """The request never reached the market: no name, no connection, a certificate that doesn't fit.
+
+    `lasting`: trying again is no use, somebody has to change something first.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, lasting: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.lasting = lasting
 
 
 class HttpLost(ProviderError):

@@ -25,7 +25,9 @@ def pause_after(attempt: int, *, first: float = FIRST_PAUSE_S) -> float:
     return float(first * 2**attempt)
 
 
-def pause_for(status: int, headers: Mapping[str, str], text: str, attempt: int, now: datetime) -> float | None:
+def pause_for(
+    status: int, headers: Mapping[str, str], text: str, attempt: int, now: datetime
+) -> float | None:
     """Seconds until the same read may be repeated, or None where that is no use."""
     if attempt + 1 >= TRIES:
         return None

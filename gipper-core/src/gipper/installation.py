@@ -32,7 +32,6 @@ _NETWORK_TYPES: Final = frozenset(
         *("fuse.juicefs", "fuse.mount_s3", "fuse.seaweedfs"),
     }
 )
-)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""`load("vast")`: the handle of one provider, built from this user's settings and keys."""
+"""`load(name)`: the handle of one provider, built from this user's settings and keys."""
 
 from __future__ import annotations
 

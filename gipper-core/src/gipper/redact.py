@@ -100,6 +100,11 @@ class StreamRedactor:
         """What was held back; nothing follows."""
         return self._leave(self._held, self._needles(), len(self._held))
 
+    @property
+    def pending(self) -> int:
+        """Bytes that were fed and have not left."""
+        return len(self._held)
+
     def _leave(self, data: bytes, needles: tuple[bytes, ...], upto: int) -> bytes:
         out = list[bytes]()
         position = 0

@@ -51,17 +51,13 @@ def writer(path: Path) -> sqlite3.Connection:
 
 def reader(path: Path) -> sqlite3.Connection:
     """A connection that can't change anything. Raises sqlite3.Error."""
-    conn = _read_only(path, "mode=ro")
     try:
-        conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        return _tried(path, "mode=ro")
     except sqlite3.OperationalError as error:
-        conn.close()
         if primary_code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
             raise
-        # In a folder that can't be written SQLite can't share memory with writers: there are none.
-        conn = _read_only(path, "mode=ro&immutable=1")
-        conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-    return conn
+    # In a folder that can't be written SQLite can't share memory with writers: there are none.
+    return _tried(path, "mode=ro&immutable=1")
 
 
 def create(conn: sqlite3.Connection, base: int, first: Row | None = None) -> None:
@@ -94,14 +90,20 @@ def is_laid_out(conn: sqlite3.Connection) -> bool:
     return True
 
 
-def _read_only(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+def _tried(path: Path, how: str) -> sqlite3.Connection:
+    conn = sqlite3.connect(
         f"file:{quote(str(path))}?{how}",
         uri=True,
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
     )
+    try:
+        conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except sqlite3.DatabaseError:
+        conn.close()
+        raise
+    return conn
 
 
 def _statements(base: int) -> list[str]:

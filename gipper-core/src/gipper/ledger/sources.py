@@ -76,7 +76,6 @@ class Sources:
         for path in reversed(files.existing(self._folder)):
             conn = inside.conn if inside is not None and inside.path == path else self._connection(path)
             if conn is None:
-                self.unreadable.add(path.name)
                 continue
             source = self._source(path, conn, above)
             found.insert(0, source)

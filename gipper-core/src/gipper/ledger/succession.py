@@ -39,7 +39,7 @@ def opened(folder: Path, path: Path, now: datetime) -> sqlite3.Connection:
 
 
 def connect_anyhow(path: Path) -> sqlite3.Connection | None:
-    """A reading connection, over a mended copy where the header is gone; None where nothing helps.
+    """A reading connection, over a mended copy where SQLite refuses the file; None where nothing helps.
 
     Raises OSError.
     """
@@ -48,8 +48,6 @@ def connect_anyhow(path: Path) -> sqlite3.Connection | None:
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        if not salvage.header_is_gone(path):
-            return None
     try:
         return salvage.open_copy(path)
     except sqlite3.DatabaseError:

@@ -28,7 +28,7 @@ class Context:
     `data_folder` is this provider's own folder; `make_http` is called once, at the first `http()`.
     """
 
-    def __init__(  # noqa: PLR0917 - the order is the contract with those who build it
+    def __init__(
         self,
         info: ProviderInfo,
         settings_table: object,

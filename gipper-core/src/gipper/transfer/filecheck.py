@@ -30,7 +30,7 @@ class Reading:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of a regular file; OSError where it isn't one (a fifo doesn't block, a link isn't followed)."""
+    """A descriptor of a regular file; OSError where it isn't one. Links aren't followed, fifos don't block."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -46,7 +46,7 @@ def same(entry: Entry, seen: os.stat_result) -> bool:
 def recheck(entry: Entry) -> bool:
     """True where the file need not be read again: by path, size, mtime and inode it is what was hashed."""
     try:
-        return same(entry, os.stat(entry.source, follow_symlinks=False))
+        return same(entry, entry.source.lstat())
     except OSError:
         return False
 

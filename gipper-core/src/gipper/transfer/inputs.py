@@ -100,7 +100,7 @@ def _collect(one: Input, label: str, folder: Path, state: _Pass) -> None:
     problems = _pattern_problems(one, label)
     try:
         top = (folder / Path(one.src).expanduser()).resolve(strict=True)
-        is_dir = stat.S_ISDIR(os.stat(top).st_mode)
+        is_dir = stat.S_ISDIR(top.stat().st_mode)
         where = _place(one, label, folder, is_dir)
     except ConfigError as error:
         problems.append(error.message)
@@ -123,7 +123,8 @@ def _pattern_problems(one: Input, label: str) -> list[str]:
 
 
 def _place(one: Input, label: str, folder: Path, is_dir: bool) -> Place:
-    name = Path(os.path.abspath(folder / Path(one.src).expanduser())).name
+    # Not resolved: a link's own name is the one that the user wrote.
+    name = Path(os.path.normpath(folder.absolute() / Path(one.src).expanduser())).name
     try:
         return place(name, one.dst, folder=is_dir)
     except ValueError as error:

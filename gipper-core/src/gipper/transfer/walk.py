@@ -41,7 +41,7 @@ def walk(top: Path, excluded: IsExcluded) -> Walk:
     devices, sockets and fifos are skipped and told in `notes`.
     """
     out = Walk()
-    seen = os.stat(top)
+    seen = top.stat()
     if stat.S_ISDIR(seen.st_mode):
         real = os.path.realpath(top)
         stack = [""]
@@ -90,7 +90,7 @@ def _add(source: Path, name: str, seen: os.stat_result, real: str, out: Walk) ->
 
 
 def _add_link(source: Path, name: str, seen: os.stat_result, real: str, out: Walk) -> None:
-    target = os.readlink(source)
+    target = str(source.readlink())
     why = _link_problem(source, name, target, real)
     if why is None:
         out.found.append(Found(path=name, source=source, type="link", stat=seen, link=target))

@@ -90,8 +90,8 @@ class OfferQuery:
 class Listing(Generic[T]):
     """A complete answer; what was left out for a reason is told in `notes`, one line each."""
 
-    items: tuple[T, ...] = attrs.field(converter=tuple)
-    notes: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    items: tuple[T, ...]
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

@@ -25,6 +25,7 @@ from gipper.runtime import Runtime
 _READ: Final = 64 << 10
 _RECV: Final = 256 << 10
 _END_OF_INPUT: Final = b"\x04"
+_FIRST_PAUSE_S: Final = 0.1
 # A session leader without a terminal gets the first one that it opens as its own.
 _ON_TERMINAL: Final = 'exec <>"$0" >&0 2>&1; exec "$@"'
 
@@ -142,14 +143,25 @@ def _type(channel: Channel, fd: int, children: Children, child: Child) -> None:
     try:
         while data := channel.recv(_RECV):
             _write(fd, data)
-        if not channel.closed:
-            _write(fd, _END_OF_INPUT)
+        _end_input(channel, fd)
     except OSError:
         pass  # nothing is on the terminal any more
     finally:
         os.close(fd)
     channel.status_event.wait()
     children.signal(child, signal.SIGHUP)
+
+
+def _end_input(channel: Channel, fd: int) -> None:
+    """Type the end-of-input key until the session is over.
+
+    Once isn't enough: a shell that changes the terminal's mode meanwhile never sees it.
+    """
+    pause = _FIRST_PAUSE_S
+    while not channel.closed:
+        _write(fd, _END_OF_INPUT)
+        channel.status_event.wait(pause)
+        pause *= 2
 
 
 def _drain(fd: int, send: Callable[[bytes], None]) -> None:

@@ -86,7 +86,7 @@ class Server(paramiko.ServerInterface):
         program = next((p for p in _SFTP_SERVERS if Path(p).exists()), None)
         return name == "sftp" and program is not None and self._ask(channel, [program])
 
-    def check_channel_pty_request(  # noqa: PLR0917 - paramiko's signature
+    def check_channel_pty_request(
         self,
         channel: paramiko.Channel,
         term: bytes,
