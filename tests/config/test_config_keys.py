@@ -43,7 +43,13 @@ def test_default_paths_are_below_home() -> None:
 
 def test_variables_win_over_xdg_and_xdg_over_home() -> None:
     """GIPPER_* first, then XDG_*; a relative XDG variable and an empty one count as not set."""
-    env = {"HOME": "/h", "XDG_CONFIG_HOME": "/xc", "XDG_DATA_HOME": "rel", "GIPPER_KEYS": "", "GIPPER_DATA": ""}
+    env = {
+        "HOME": "/h",
+        "XDG_CONFIG_HOME": "/xc",
+        "XDG_DATA_HOME": "rel",
+        "GIPPER_KEYS": "",
+        "GIPPER_DATA": "",
+    }
     paths = Paths.from_env(env)
     assert paths.config_file == Path("/xc/gipper/config.toml")
     assert paths.keys_folder == Path("/xc/gipper")
@@ -54,7 +60,9 @@ def test_variables_win_over_xdg_and_xdg_over_home() -> None:
 def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative variable counts from the current folder, ~ from HOME; no `..` is left."""
     monkeypatch.chdir(tmp_path)
-    paths = Paths.from_env({"HOME": "/h", "GIPPER_DATA": "x/../d", "GIPPER_KEYS": "~/k", "GIPPER_ENV": ".env"})
+    paths = Paths.from_env(
+        {"HOME": "/h", "GIPPER_DATA": "x/../d", "GIPPER_KEYS": "~/k", "GIPPER_ENV": ".env"}
+    )
     assert paths.data_folder == tmp_path / "d"
     assert paths.keys_folder == Path("/h/k")
     assert (paths.dotenv, paths.exclusive) == (tmp_path / ".env", True)
@@ -173,7 +181,7 @@ def test_an_unreadable_dotenv_is_told_to_its_user(tmp_path: Path) -> None:
     """For a user who may not read the file it is a ConfigError that names it, not a traceback."""
     file = write(tmp_path / "own.env", f"A_KEY={VALUE}\n", 0o600)
     out = run_unprivileged(
-        "import os, sys\nfrom pathlib import Path\nfrom gipper.keys import Keys\nfrom gipper.paths import Paths\n"
+        "from gipper.keys import Keys\nfrom gipper.paths import Paths\n"
         "from gipper.errors import ConfigError\n"
         f"paths = Paths.from_env({{'HOME': '/', 'GIPPER_ENV': {str(file)!r}}})\n"
         "drop()\n"
@@ -191,7 +199,10 @@ def run_unprivileged(code: str, folder: Path) -> str:
             parent.chmod(0o711)
     if os.getuid() != 0:
         (folder / "own.env").chmod(0)
-    drop = "import os\ndef drop():\n    if os.getuid() == 0:\n        os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+    drop = (
+        "import os\ndef drop():\n    if os.getuid() == 0:\n"
+        "        os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", drop + code], capture_output=True, text=True, check=False, timeout=60, cwd="/"
     )

@@ -45,7 +45,9 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
     if "type" in schema and not is_kind(value, schema["type"]):
         return False
     if isinstance(value, str):
-        return re.search(schema.get("pattern", ""), value) is not None and len(value) >= schema.get("minLength", 0)
+        return re.search(schema.get("pattern", ""), value) is not None and len(value) >= schema.get(
+            "minLength", 0
+        )
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return (
             value >= schema.get("minimum", value)
@@ -53,7 +55,9 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
             and ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"])
         )
     if isinstance(value, list):
-        return len(value) >= schema.get("minItems", 0) and all(fits(v, schema.get("items", {})) for v in value)
+        return len(value) >= schema.get("minItems", 0) and all(
+            fits(v, schema.get("items", {})) for v in value
+        )
     if isinstance(value, dict):
         return fits_table(value, schema)
     return True
@@ -79,7 +83,9 @@ def is_kind(value: Any, kind: str) -> bool:
 def every_key(schema: dict[str, Any], path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     found = set()
     for key, inner in schema.get("properties", {}).items():
-        found |= {(*path, key)} | every_key(inner, (*path, key)) | every_key(inner.get("items", {}), (*path, key))
+        found |= (
+            {(*path, key)} | every_key(inner, (*path, key)) | every_key(inner.get("items", {}), (*path, key))
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -35,10 +36,10 @@ def problems(folder: Path, text: str) -> tuple[str, ...]:
 
 
 def test_no_file_means_defaults(tmp_path: Path) -> None:
-    """A missing settings file is no mistake; plugins get the defaults of their own tables."""
+    """A missing settings file is no mistake."""
     loaded = settings.load(tmp_path / "none.toml", tables=TABLES)
     assert loaded.settings == Settings()
-    assert loaded.provider_tables == {"acme": AcmeSettings()}
+    assert loaded.provider_tables == {}
     assert loaded.notes == ()
 
 
@@ -75,7 +76,8 @@ def test_unknown_keys_and_provider_mistakes_are_in_one_report(tmp_path: Path) ->
     """Mistakes of gipper's own keys and of plugins' tables are told together."""
     lines = problems(
         tmp_path,
-        "daily_cap = 3\n[safety]\nrequire_watchdogs = true\n[provider.acme]\nimagee = 'x'\n[provider.plain]\na = 1\n",
+        "daily_cap = 3\n[safety]\nrequire_watchdogs = true\n"
+        "[provider.acme]\nimagee = 'x'\n[provider.plain]\na = 1\n",
     )
     assert lines == (
         "daily_cap: unknown key; did you mean daily_cap_usd?",
@@ -117,6 +119,34 @@ def test_values_out_of_range_are_refused(tmp_path: Path, line: str) -> None:
     """A value that makes no sense is told with its key."""
     (told,) = problems(tmp_path, line)
     assert told.startswith(line.partition(" ")[0])
+
+
+class Lazy(Mapping[str, type | None]):
+    """Loads a plugin when its class is asked for; remembers which ones were."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getitem__(self, name: str) -> type | None:
+        if name not in TABLES:
+            raise KeyError(name)
+        self.asked.append(name)
+        return TABLES[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+
+def test_only_plugins_that_the_file_names_are_loaded(tmp_path: Path) -> None:
+    """Reading settings asks for the class of no provider that has no table there."""
+    tables = Lazy()
+    (tmp_path / "config.toml").write_text("regions = []\n[provider.acme]\nimage = 'x'\n", encoding="utf-8")
+    loaded = settings.load(tmp_path / "config.toml", tables=tables)
+    assert loaded.provider_tables == {"acme": AcmeSettings(image="x")}
+    assert set(tables.asked) == {"acme"}
 
 
 def test_a_folder_or_a_broken_link_is_no_missing_file(tmp_path: Path) -> None:

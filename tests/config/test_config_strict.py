@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Literal
 
 import attrs
@@ -19,7 +19,7 @@ from gipper.values.jobs import Job
 from gipper.values.settings import Settings
 
 
-class Colour(str, Enum):
+class Colour(StrEnum):
     RED = "red"
     BLUE = "blue"
 
@@ -162,9 +162,10 @@ def test_d_090_unknown_key_names_the_nearest() -> None:
 
 def test_an_unknown_key_that_is_right_elsewhere_is_sent_there() -> None:
     """A key that belongs in another table is answered with that table."""
-    assert "did you mean budget.max_usd?" in problems(
-        Job, {"name": "x", "run": {"command": "true"}, "folder": "/", "max_usd": 1}
-    )[0]
+    assert (
+        "did you mean budget.max_usd?"
+        in problems(Job, {"name": "x", "run": {"command": "true"}, "folder": "/", "max_usd": 1})[0]
+    )
 
 
 def test_validators_of_foreign_classes_name_their_field() -> None:
@@ -223,11 +224,17 @@ def test_extra_checks_run_beside_type_mistakes() -> None:
 
     with pytest.raises(ProblemsError) as caught:
         structure(Table, {"whole": 3, "text": 1}, where="x", checks={(Table, "whole"): rule})
-    assert caught.value.problems == ('text: found 1; allowed: text', "whole: is odd")
+    assert caught.value.problems == ("text: found 1; allowed: text", "whole: is odd")
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes() | st.just(5000).map(lambda n: 10**n),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.datetimes()
+    | st.just(5000).map(lambda n: 10**n),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
@@ -238,7 +245,7 @@ KEYS = [f.name for cls in (Table, Settings, Job) for f in attrs.fields(cls)]
 def test_junk_never_ends_in_a_traceback(cls: type, junk: object) -> None:
     """Whatever stands in a file ends in a value or in a GipperError."""
     try:
-        value = structure(cls, junk, where="junk")
+        value: Any = structure(cls, junk, where="junk")
     except GipperError:
         return
     assert isinstance(value, cls)

@@ -41,8 +41,14 @@ SWAP = (
 @pytest.mark.parametrize(
     ("statements", "told"),
     [
-        (("UPDATE receipts SET payload = replace(payload, 'n4', 'nX') WHERE seq = 4",), "receipt 5 doesn't follow"),
-        (("UPDATE receipts SET ts = '2020-01-01T00:00:00.000000Z' WHERE seq = 2",), "receipt 3 doesn't follow"),
+        (
+            ("UPDATE receipts SET payload = replace(payload, 'n4', 'nX') WHERE seq = 4",),
+            "receipt 5 doesn't follow",
+        ),
+        (
+            ("UPDATE receipts SET ts = '2020-01-01T00:00:00.000000Z' WHERE seq = 2",),
+            "receipt 3 doesn't follow",
+        ),
         (("UPDATE receipts SET run = NULL WHERE seq = 2",), "receipt 3 doesn't follow"),
         (("UPDATE receipts SET id = 'x' WHERE seq = 2",), "receipt 3 doesn't follow"),
         (("DELETE FROM receipts WHERE seq = 5",), "receipt 5 is missing"),
@@ -209,7 +215,8 @@ def test_d_079_bad_row_future_kind_and_duplicate(tmp_path: Path) -> None:
     conn = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
     with pytest.raises(sqlite3.IntegrityError):
         conn.execute(
-            "INSERT INTO receipts SELECT 11, id, ts, kind, run, refs, payload, prev FROM receipts WHERE seq = 8"
+            "INSERT INTO receipts SELECT 11, id, ts, kind, run, refs, payload, prev"
+            " FROM receipts WHERE seq = 8"
         )
     conn.close()
     store = opened(tmp_path, writable=False)
@@ -229,7 +236,9 @@ def test_an_unknown_kind_alone_is_no_damage(tmp_path: Path) -> None:
     from gipper.ledger.chain import Row
 
     before = digest(Row(*last))
-    row = Draft(id="z", ts=last[2], kind="pod.teleported", run=None, refs="{}", payload='{"to":"mars"}').at(2, before)
+    row = Draft(id="z", ts=last[2], kind="pod.teleported", run=None, refs="{}", payload='{"to":"mars"}').at(
+        2, before
+    )
     conn.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?,?)", row)
     conn.close()
     head.write(tmp_path, Head(2, digest(row)))

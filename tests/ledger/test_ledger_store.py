@@ -23,7 +23,9 @@ from ledger_world import RUN, filled, note, opened, settle, texts
 
 def spend(usd: str) -> Spend:
     """A receipt with dollars."""
-    return Spend(provider="local", pod="m-1", usd=Decimal(usd), seconds=60.0, usd_h=Decimal("0.5"), basis="exact")
+    return Spend(
+        provider="local", pod="m-1", usd=Decimal(usd), seconds=60.0, usd_h=Decimal("0.5"), basis="exact"
+    )
 
 
 def test_a_ledger_that_does_not_exist_is_empty_and_stays_so(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_not_a_folder_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_an_unwritable_folder_is_a_clear_error_and_still_readable(tmp_path: Path) -> None:
-    """Another user's ledger: writing ends in LedgerError; a readable copy can be read without write access."""
+    """Another user's ledger: writing ends in LedgerError; it can be read without write access."""
     assert os.geteuid() == 0, "this test drops root to another user: run it as root"
     filled(tmp_path / "data", 2)
     settle(tmp_path / "data")
@@ -208,7 +210,8 @@ def test_an_unwritable_folder_is_a_clear_error_and_still_readable(tmp_path: Path
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path; from ledger_world import *; from gipper.errors import LedgerError\n"
-        "folder = Path(sys.argv[1]); data = folder / 'data'; closed = folder / 'closed'; import gipper.ledger.store\n"
+        "folder = Path(sys.argv[1]); data = folder / 'data'; closed = folder / 'closed'\n"
+        "import gipper.ledger.store\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "for place, write in ((data, True), (closed, False), (folder / 'new', True)):\n"
         "    try: opened(place, writable=write); print('opened')\n"
@@ -271,7 +274,9 @@ def test_a_run_keeps_its_own_copy_of_receipts(tmp_path: Path) -> None:
     assert not (runs / "b").exists()
 
 
-def test_module_read_uses_the_environments_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_read_uses_the_environments_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`ledger.read` finds GIPPER_DATA and answers by job, kinds and time."""
     monkeypatch.setenv("GIPPER_DATA", str(tmp_path))
     receipts = filled(tmp_path, 3)

@@ -16,7 +16,7 @@ from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_SUCCESS
 BIG = 20 << 20
 
 
-def run(client: paramiko.SSHClient, command: str) -> tuple[int, bytes, bytes]:
+def run(client: paramiko.SSHClient, command: str | bytes) -> tuple[int, bytes, bytes]:
     _, stdout, stderr = client.exec_command(command, timeout=30)
     return stdout.channel.recv_exit_status(), stdout.read(), stderr.read()
 
@@ -144,6 +144,14 @@ def test_statuses(market: Any, script: str, status: int) -> None:
     machine = market.rent()
     assert market.ssh(machine, script).returncode == status
     assert run(market.connect(machine), script)[0] == status
+
+
+def test_commands_are_bytes(market: Any) -> None:
+    """A command that isn't UTF-8 arrives as it is; one that nothing can run is refused with a status."""
+    client = market.connect(market.rent())
+    assert run(client, b"printf %s '\xff\xc3\xa9'") == (0, b"\xff\xc3\xa9", b"")
+    status, _, text = run(client, b"echo a\0b")
+    assert status == 126 and b"can't be started" in text
 
 
 def test_a_detached_child_does_not_hold_the_session(market: Any) -> None:

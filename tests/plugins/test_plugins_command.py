@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 from gipper.cli.plugins import show
 from gipper.plugins.registry import Registry
@@ -46,3 +48,21 @@ def test_nothing_wrong_prints_no_second_table(provider_class, capsys):
     quiet.add_provider(provider_class())
     show(quiet, as_json=False)
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_plugin_adds_commands_to_the_command_line(install, tmp_path):
+    """A word that gipper doesn't know is looked for among the team's plugins, in a real process."""
+    source = (
+        "import click\nfrom gipper.api import hookimpl\n"
+        "@click.command()\ndef hello(): click.echo('hello from a plugin')\n"
+        "@hookimpl\ndef gipper_commands(group): group.add_command(hello)\n"
+    )
+    bad = "from gipper.api import hookimpl\n@hookimpl\ndef gipper_commands(group): raise ValueError('oops')\n"
+    install("gipper-bad", "0.3", plugins={"bad": "fake_bad"}, modules={"fake_bad": bad})
+    site = install("gipper-team", plugins={"team": "fake_team"}, modules={"fake_team": source})
+    env = {"PYTHONPATH": str(site), "GIPPER_DATA": str(tmp_path / "d"), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "gipper", "hello"], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "hello from a plugin\n"), done.stderr
+    assert done.stderr.count("plugin bad 0.3 (distribution gipper-bad)") == 1

@@ -92,8 +92,9 @@ def test_interrupts_pass_through(make_provider, verb, error):
 NONSENSE = {
     "describe": ["m1", {"id": "m1"}, machine(id="m2"), machine(provider="other"), machine(state="gone")],
     "list_ours": [None, [], {}, [machine()], Listing(items=[None]), Listing(items=[machine(id="")]),
-                  Listing(items=[machine(), "m2"])],
-    "list_offers": [None, [], "offers"],
+                  Listing(items=[machine(), "m2"]), Listing(items=None), Listing(items=iter([machine()])),
+                  Listing(items=(), notes="cut")],
+    "list_offers": [None, [], "offers", Listing(items=None), Listing(items=iter([]))],
     "billed": ["x", 3, [None], [Bill(machine_id="m", kind="gpu", usd=Decimal("NaN"), since=NOW, until=NOW)],
                [Bill(machine_id="m", kind="gpu", usd=1.0, since=NOW, until=NOW)],
                [Bill(machine_id="", kind="gpu", usd=Decimal(1), since=NOW, until=NOW)],
@@ -123,7 +124,7 @@ GOOD = {
     "leftovers": [(Leftover(id="v", text="volume"),), ()],
     "list_ours": [
         Listing(items=()),
-        Listing(items=[machine(), machine(id="m2", state=MachineState.UNKNOWN)]),
+        Listing(items=(machine(), machine(id="m2", state=MachineState.UNKNOWN))),
     ],
 }
 
@@ -194,16 +195,17 @@ def test_d_088_nonsense_offers_are_dropped_with_a_count(make_provider):
 
 
 def test_d_088_a_million_offers(make_provider):
-    """Checking a million offers is no more than a few times the work of sorting them."""
-    many = [good(i) for i in range(1_000_000)]
+    """Checking a million offers, most of them repeated, costs a few times what sorting them costs."""
+    many = [good(i) for i in range(100_000)] * 10
     provider = make_provider(list_offers=offers(*many))
     begin = time.perf_counter()
-    by_price = sorted(many, key=lambda o: (float(o.usd_h), o.id))
+    sorted(many, key=lambda o: (float(o.usd_h), o.id))
     sorting = time.perf_counter() - begin
     begin = time.perf_counter()
     listing = provider.list_offers(QUERY)
-    assert len(listing) == len(by_price)
     assert time.perf_counter() - begin < 5 * sorting
+    assert len(listing) == 100_000
+    assert listing.notes == ("acme: 900000 offer(s) left out: id given twice",)
 
 
 def test_team_wraps_list_offers_and_broken_wrappers_are_blamed(make_provider, module):

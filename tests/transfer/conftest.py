@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -12,8 +14,7 @@ import pytest
 
 from gipper.errors import CommandTimeout, ConnectionLost
 from gipper.runtime import RealRuntime
-
-SHELLS = ["sh"]
+from gipper.ssh.bytechannel import InputClosed
 
 
 class LocalChannel:
@@ -21,7 +22,7 @@ class LocalChannel:
 
     def __init__(self, script: str, *, cut_after: int | None = None, env: dict[str, str] | None = None) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(["/bin/sh", "-c", script], bufsize=0, env=env, **pipes)
+        self.process = subprocess.Popen(["/bin/sh", "-c", script], bufsize=0, env=env, start_new_session=True, **pipes)
         self._stderr = bytearray()
         self._left = cut_after
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -35,7 +36,7 @@ class LocalChannel:
         if self._left is not None:
             self._left -= count
             if self._left < 0:
-                self.process.kill()
+                self._kill()
                 raise ConnectionLost("cut by the test")
 
     def write(self, data: bytes | memoryview) -> None:
@@ -45,7 +46,7 @@ class LocalChannel:
             while view:
                 view = view[self.process.stdin.write(view) :]
         except BrokenPipeError as error:
-            raise ConnectionLost("stdin is closed") from error
+            raise InputClosed("stdin is closed") from error
 
     def close_write(self) -> None:
         if not self.process.stdin.closed:
@@ -71,9 +72,13 @@ class LocalChannel:
         self._listener.join(5)
         return code if code >= 0 else 128 - code
 
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def close(self) -> None:
         self.close_write()
-        self.process.kill()
+        self._kill()
         self.process.wait()
         self._listener.join(5)
         self.process.stdout.close()
@@ -87,6 +92,11 @@ def runtime() -> RealRuntime:
 
 @pytest.fixture
 def open_local() -> Callable[..., LocalChannel]:
+    return LocalChannel
+
+
+@pytest.fixture(scope="session")
+def open_local_session() -> Callable[..., LocalChannel]:
     return LocalChannel
 
 
@@ -108,7 +118,7 @@ def snapshot(top: Path) -> dict[bytes, tuple[str, int, bytes, int]]:
     return out
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def see() -> Callable[[Path], dict[bytes, tuple[str, int, bytes, int]]]:
     return snapshot
 

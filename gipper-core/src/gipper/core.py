@@ -191,6 +191,8 @@ class Gipper:
                 usable.append(self.provider(name))
             except PluginError:
                 continue
+            except ConfigError as error:
+                self.note(f"left out: provider {name}: {error.message}")
         self._tell_problems()
         return usable
 

@@ -188,7 +188,8 @@ class Links:
         """Mb/s of one direction of a host that was never measured."""
         if advertised is None or advertised <= 0:
             return self.fallback
-        return advertised * self.share or LEAST_MBPS
+        rate = advertised * self.share
+        return rate if rate > LEAST_MBPS else LEAST_MBPS
 
 
 def link_source(measured: str | None, advertised: float | None) -> str:
@@ -254,7 +255,7 @@ def _by_gpu(place: Placement, gpu: GpuModel | None) -> Sourced | None:
 
 
 def _measured(seen: Sourced | None) -> tuple[float, str | None]:
-    return (0.0, None) if seen is None or seen.value <= 0 else (seen.value, seen.source)
+    return (0.0, None) if seen is None or seen.value < LEAST_MBPS else (seen.value, seen.source)
 
 
 def _given(value: float | None, source: str) -> Sourced | None:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import attrs
 
 from gipper.errors import ConfigError
+from gipper.folders import make_private
 from gipper.naming import new_inst
 from gipper.values.receipts import Owner
 
@@ -78,7 +79,7 @@ def installation_id(
     kept.
     """
     try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(data)
         with _locked(data / _LOCK):
             shared = (on_network or is_network_filesystem)(data)
             return _installation(data, _folder_hash(data) if shared else host.host_id)

@@ -24,8 +24,8 @@ KeyFinder = Callable[[str], str | None]
 
 @attrs.frozen(kw_only=True)
 class LoadedJob:
-    """A checked and resolved job. `options` are the providers' own tables as the classes that their
-    plugins declare; `notes` are one line each."""
+    """A checked and resolved job. `options` are the `[provider.NAME]` tables of the file as the classes
+    that their plugins declare (no entry where the file has no table); `notes` are one line each."""
 
     job: Job
     notes: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def _or(value: Any, default: Any) -> Any:
 def _unknown_providers(job: Job, installed: Mapping[str, type | None]) -> Iterator[str]:
     for name in job.gpu.providers or ():
         if installed and name not in installed:
-            yield f"gpu.providers: no plugin for {name} is installed here"
+            yield f"gpu.providers: no usable plugin for {name} is installed here"
 
 
 def _without_keys(

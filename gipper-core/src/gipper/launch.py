@@ -64,7 +64,7 @@ class Launch:
             return "; ".join(self.gipper.common.classify_upload(path, head)) or None
 
         return survey(
-            self.job.inputs, self.job.folder, scanner=(lambda: KeyScanner(values)) if values else None,
+            self.job.inputs, self.job.folder, scanner=KeyScanner(values).fresh if values else None,
             classify=classify, progress=lambda done: self.reporter.progress("inputs", done, None),
             runtime=self.gipper.runtime,
         )  # fmt: skip
@@ -174,7 +174,8 @@ class Launch:
         return self.gipper.providers(named)
 
     def _options(self, provider: str) -> Any:
-        return self.loaded.options.get(provider)
+        table = self.gipper.provider(provider).info.job_table
+        return self.loaded.options.get(provider, table() if table is not None else None)
 
 
 def _none_fits(found: Plan) -> str:

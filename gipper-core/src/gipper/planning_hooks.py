@@ -43,7 +43,10 @@ class PhasesOf(Mapping[str, Phases]):
 
 def excluded(provider: PlanningProvider, offers: Sequence[Offer], job: Job) -> Mapping[str, str]:
     """Reasons by offer id. Raises PluginError."""
-    return _hook(provider, "exclude_offers", lambda: provider.exclude_offers(offers, job))
+    given = _hook(provider, "exclude_offers", lambda: provider.exclude_offers(offers, job))
+    return {
+        offer_id: "; ".join(f"{who}: {why}" for who, why in reasons) for offer_id, reasons in given.items()
+    }
 
 
 def adjusted(provider: PlanningProvider, offers: Sequence[Offer], job: Job, model: CostModel) -> Adjusted:

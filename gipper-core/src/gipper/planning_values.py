@@ -20,8 +20,8 @@ from gipper.values.offers import Offer
 class PlanningProvider(Market, Protocol):
     """The part of a provider's handle that planning needs."""
 
-    def exclude_offers(self, offers: Sequence[Offer], job: Job) -> Mapping[str, str]:
-        """Offer ids to leave out, with reasons, of all hooks. Raises PluginError."""
+    def exclude_offers(self, offers: Sequence[Offer], job: Job) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Offer ids to leave out, each with (plugin, reason) of all hooks. Raises PluginError."""
 
     def adjust_costs(
         self, offers: Sequence[Offer], job: Job, phases: Mapping[str, Phases]

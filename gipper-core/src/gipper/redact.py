@@ -18,6 +18,8 @@ from gipper.redact_shapes import REDACTED, token_shapes
 __all__ = ["REDACTED", "KeyScanner", "Redactor", "StreamRedactor", "key_finder", "token_shapes"]
 
 _MARK: Final = REDACTED.encode()
+# A run of occurrences may go on for ever; up to here it is kept whole.
+_WHOLE: Final = 1 << 16
 
 
 class Redactor:
@@ -91,24 +93,30 @@ class StreamRedactor:
         self._covered = 0
         self._inside = False
 
+    @property
+    def pending(self) -> int:
+        """How many bytes are held back; feeding them to a new stream goes on where this one stood."""
+        return len(self._held)
+
     def feed(self, chunk: bytes) -> bytes:
         """What can leave now."""
         data, needles = self._held + chunk, self._needles()
-        return self._leave(data, needles, len(data) - _open_tail(data, needles))
+        spans = self._spans(data, needles)
+        upto = len(data) - _open_tail(data, needles)
+        start = next((start for start, end in spans if start < upto < end), upto)
+        # An occurrence stays in one piece, so that who goes on from `pending` sees all of it.
+        return self._leave(data, spans, start if len(data) - start <= _WHOLE else upto)
 
     def finish(self) -> bytes:
         """What was held back; nothing follows."""
-        return self._leave(self._held, self._needles(), len(self._held))
+        return self._leave(self._held, self._spans(self._held, self._needles()), len(self._held))
 
-    @property
-    def pending(self) -> int:
-        """Bytes that were fed and have not left."""
-        return len(self._held)
+    def _spans(self, data: bytes, needles: tuple[bytes, ...]) -> list[tuple[int, int]]:
+        return _merged([(0, self._covered), *_occurrences(data, needles)])
 
-    def _leave(self, data: bytes, needles: tuple[bytes, ...], upto: int) -> bytes:
+    def _leave(self, data: bytes, spans: list[tuple[int, int]], upto: int) -> bytes:
         out = list[bytes]()
         position = 0
-        spans = _merged([(0, self._covered), *_occurrences(data, needles)])
         for start, end in spans:
             out.append(self._plain(data[position : min(start, upto)]))
             if start < min(end, upto):
@@ -117,8 +125,13 @@ class StreamRedactor:
             position = min(max(position, end), upto)
         out.append(self._plain(data[position:upto]))
         self._held = data[upto:]
-        self._covered = max([end - upto for start, end in spans if start <= upto < end], default=0)
+        self._covered = max(
+            (end - upto for start, end in spans if start < upto < end), default=self._kept(upto)
+        )
         return b"".join(out)
+
+    def _kept(self, upto: int) -> int:
+        return max(0, self._covered - upto)
 
     def _plain(self, piece: bytes) -> bytes:
         if piece:

@@ -34,9 +34,11 @@ _USERINFO: Final = re.compile(
 # A value that begins with $ is a reference to a variable, not a secret.
 _NAMED: Final = re.compile(
     r"(?i)(?P<keep>[A-Z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|"
-    r"credentials?|private[_-]?key)[A-Z0-9_]*(?:\s*[=:]\s*|\s+(?=[^-\s])))"
+    r"secret[_-]?key|private[_-]?key|credentials?)(?:_?[0-9]+|_value|_b(?:ase)?64)?"
+    r"(?:\s*[=:]\s*|\s+(?=[^-\s])))"
     r"(?P<drop>\"(?!\$)[^\"\n]+\"|'[^'\n]+'|(?![\"'$])[^\s\"';|&)]+)"
 )
+_USER_FLAG: Final = re.compile(r"(?P<keep>(?<!\S)(?:-u|--user)[ =]?[^\s:]+:)(?P<drop>(?!\$)[^\s'\"]+)")
 
 
 def token_shapes(text: str) -> str:
@@ -44,6 +46,7 @@ def token_shapes(text: str) -> str:
     text = _PEM.sub(REDACTED, text)
     text = _USERINFO.sub(_keep, text)
     text = _BEARER.sub(_keep, text)
+    text = _USER_FLAG.sub(_keep, text)
     text = _NAMED.sub(_named, text)
     return _PREFIXED.sub(REDACTED, text)
 

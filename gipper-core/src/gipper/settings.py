@@ -20,7 +20,8 @@ _FORMER: Final = ("image", "vast_image")
 
 @attrs.frozen(kw_only=True)
 class LoadedSettings:
-    """Checked settings. `provider_tables` holds, by provider, the class that its plugin declares."""
+    """Checked settings. `provider_tables` are the `[provider.NAME]` tables of the file as the classes that
+    their plugins declare; no entry where the file has no table."""
 
     settings: Settings = attrs.field(factory=Settings)
     notes: tuple[str, ...] = ()

@@ -21,24 +21,22 @@ class ProviderTables:
 
 
 def provider_tables(data: Mapping[str, Any], classes: Mapping[str, type | None], what: str) -> ProviderTables:
-    """The tables below `provider` in `data`; a provider without a table gets its class's defaults.
+    """The tables below `provider` in `data`. A provider without a table has no entry in `options`, and
+    its class is not asked for: `classes` may load plugins lazily.
 
-    What isn't a table is passed over here: the surrounding class tells it. A class that has required
-    fields and no table stays out of `options`.
+    What isn't a table is passed over here: the surrounding class tells it.
     """
     tables = data.get("provider", {})
     named = {k: t for k, t in tables.items() if isinstance(t, Mapping)} if isinstance(tables, Mapping) else {}
     options, mistakes = dict[str, object](), list[Mistake]()
-    for name, cls in classes.items():
-        table = named.get(name, {})
+    for name in (n for n in named if n in classes):
+        cls = classes[name]
         if cls is None:
-            mistakes += _takes_none(name, table, what)
+            mistakes += _takes_none(name, named[name], what)
             continue
-        found = collect(cls, table, prefix=("provider", name))
-        if not found.mistakes:
-            options[name] = found.value
-        elif name in named:
-            mistakes += found.mistakes
+        found = collect(cls, named[name], prefix=("provider", name))
+        options[name] = found.value
+        mistakes += found.mistakes
     notes = tuple(_not_installed(named, classes, what))
     return ProviderTables(options=options, notes=notes, mistakes=tuple(mistakes))
 

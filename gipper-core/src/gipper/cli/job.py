@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,9 +12,7 @@ from gipper.cli.options import json_option
 from gipper.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gipper.plugins.registry import Registry
     from gipper.values.jobs import Job
-    from gipper.values.settings import Settings
 
 STARTER: Final = '''\
 # A gipper job. Relative paths start at this file's folder here, at the work folder on the machine.
@@ -73,21 +70,14 @@ def job() -> None:
 @json_option
 def check(file: Path, as_json: bool) -> None:
     """Say every mistake in FILE. Nothing is rented, no market is asked."""
-    from gipper import jobfile
     from gipper.cli.render import print_json, say
-    from gipper.redact_scan import key_finder
+    from gipper.core import Gipper
 
-    installed = _installed()
-    loaded = jobfile.load(
-        file,
-        settings=installed.settings,
-        option_tables=installed.tables,
-        key_names=installed.key_names,
-        contains_key=key_finder(installed.key_values),
-    )
-    notes = [*installed.notes, *loaded.notes, *_missing_inputs(loaded.job)]
+    notes: list[str] = []
+    checked = Gipper.open(note=notes.append).load_job(file).job
+    notes += _missing_inputs(checked)
     if as_json:
-        print_json({"file": str(file), "ok": True, "name": loaded.job.name, "notes": notes})
+        print_json({"file": str(file), "ok": True, "name": checked.name, "notes": notes})
         return
     say(f"{file}: ok")
     for note in notes:
@@ -100,7 +90,7 @@ def schema() -> None:
     from gipper.cli.render import print_json
     from gipper.schema import job_schema
 
-    print_json(job_schema(_installed().tables))
+    print_json(job_schema(_tables()))
 
 
 @job.command()
@@ -119,43 +109,20 @@ def new(file: Path) -> None:
     say(f"{file}: written; next: gipper job check {file}")
 
 
-class _Installed(NamedTuple):
-    settings: Settings
-    tables: Mapping[str, type | None]
-    key_names: frozenset[str]
-    key_values: Mapping[str, str]
-    notes: tuple[str, ...]
-
-
-def _installed() -> _Installed:
-    """Settings, and what the installed plugins declare; a plugin that fails to load is a note."""
-    from gipper import settings
-    from gipper.keys import Keys
-    from gipper.paths import Paths
-    from gipper.plugins.discover import disabled_names
-    from gipper.plugins.registry import Registry
-
-    paths = Paths.from_env(os.environ)
-    loaded = settings.load(paths.config_file, tables={}).settings
-    registry = Registry.discover(prefer=loaded.plugins.prefer, disabled=disabled_names(os.environ))
-    tables, names, notes = _declared(registry)
-    keys = Keys.from_env(os.environ, paths, editable_checkout=None)
-    return _Installed(loaded, tables, names, keys.values_of(sorted(names)), notes)
-
-
-def _declared(registry: Registry) -> tuple[Mapping[str, type | None], frozenset[str], tuple[str, ...]]:
+def _tables() -> Mapping[str, type | None]:
+    """The job tables of the installed providers; a plugin that fails to load is told on stderr."""
+    from gipper.cli.render import warn
+    from gipper.core import Gipper
     from gipper.errors import PluginError
 
-    tables, names, notes = dict[str, type | None](), set[str](), list[str]()
+    registry = Gipper.open().registry
+    tables = dict[str, type | None]()
     for name in registry.provider_names():
         try:
-            info = registry.load_provider(name).info
+            tables[name] = registry.load_provider(name).info.job_table
         except PluginError as error:
-            notes.append(error.message)
-            continue
-        tables[name] = info.job_table
-        names.update(info.key_names)
-    return tables, frozenset(names), tuple(notes)
+            warn(f"left out of the schema: {error.message}")
+    return tables
 
 
 def _missing_inputs(job: Job) -> list[str]:

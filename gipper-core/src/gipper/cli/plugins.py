@@ -52,14 +52,8 @@ def add_plugin_commands(group: click.Group) -> None:
     """Add the commands of the team's plugins to `group`; what fails is told on stderr."""
     from gipper.cli.render import warn
     from gipper.core import Gipper
-    from gipper.plugins.common import CommonHooks
-    from gipper.plugins.parts import PluginSet
-    from gipper.runtime import RealRuntime
 
-    registry = Gipper.open().registry
-    team = registry.load_team_plugins()
-    hooks = CommonHooks(RealRuntime(), plugins=lambda: PluginSet(team=team), on_note=warn)
-    hooks.commands(group)
+    Gipper.open(note=warn).common.commands(group)
 
 
 def _cells(problem: PluginProblem) -> tuple[str | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +25,10 @@ class LedgerDamaged(LedgerError):
     """A ledger file can't be trusted any more; `message` says why."""
 
 
+ROOM_BYTES: Final = 256 * 1024
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 _BROKEN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 
 
@@ -43,6 +46,15 @@ def is_busy(error: sqlite3.Error) -> bool:
 def is_damage(error: sqlite3.Error) -> bool:
     """True where the file itself is broken, so that a new one must be begun."""
     return primary_code(error) in _BROKEN
+
+
+def is_out_of_room(folder: Path) -> bool:
+    """True where less is free than SQLite's own files beside a ledger need."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < ROOM_BYTES
 
 
 def is_unreadable(error: sqlite3.Error) -> bool:
@@ -89,7 +101,8 @@ def translated(folder: Path) -> Iterator[None]:
 
 def _explain_sqlite(error: sqlite3.Error, folder: Path) -> LedgerError:
     code = primary_code(error)
-    if code == sqlite3.SQLITE_FULL:
+    # Without room for its own files SQLite speaks of an I/O error or of a file that it can't open.
+    if code == sqlite3.SQLITE_FULL or (code in _NO_ROOM and is_out_of_room(folder)):
         return full(folder)
     if code in _BUSY:
         return LedgerBusy(

@@ -12,6 +12,8 @@ from typing import Final
 import attrs
 
 from gipper.errors import LedgerError
+from gipper.folders import make_private
+from gipper.ledger.faults import is_out_of_room
 
 _STATE: Final = "ledger.state"
 _RESERVE: Final = "ledger.reserve"
@@ -109,7 +111,7 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make the folder (0700) where it is missing. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
 
 
 def check_writable(folder: Path) -> None:
@@ -131,6 +133,8 @@ def keep_reserve(folder: Path) -> None:
     path = folder / _RESERVE
     try:
         if path.exists() and path.stat().st_size == _RESERVE_BYTES:
+            return
+        if is_out_of_room(folder):
             return
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError:

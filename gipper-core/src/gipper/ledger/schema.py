@@ -37,7 +37,17 @@ CREATE TRIGGER in_order BEFORE INSERT ON receipts
 PRAGMA application_id = {application};
 PRAGMA user_version = {schema};
 """
+_NO_SHARING: Final = frozenset(
+    {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
 PARTS: Final = frozenset({"receipts", "by_kind", "by_run", "no_update", "no_delete", "in_order"})
+
+
+class Frozen(sqlite3.Connection):
+    """Reads a file as it is now, without the memory that SQLite shares between readers and writers.
+
+    In a folder that can't be written, or on a full disk, there is none. It is for one read only.
+    """
 
 
 def writer(path: Path) -> sqlite3.Connection:
@@ -50,14 +60,13 @@ def writer(path: Path) -> sqlite3.Connection:
 
 
 def reader(path: Path) -> sqlite3.Connection:
-    """A connection that can't change anything. Raises sqlite3.Error."""
+    """A connection that can't change anything; `Frozen` where it can't follow writers. Raises sqlite3.Error."""
     try:
-        return _tried(path, "mode=ro")
+        return _tried(path, "mode=ro", sqlite3.Connection)
     except sqlite3.OperationalError as error:
-        if primary_code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+        if primary_code(error) not in _NO_SHARING or _has_log(path):
             raise
-    # In a folder that can't be written SQLite can't share memory with writers: there are none.
-    return _tried(path, "mode=ro&immutable=1")
+    return _tried(path, "mode=ro&immutable=1", Frozen)
 
 
 def create(conn: sqlite3.Connection, base: int, first: Row | None = None) -> None:
@@ -90,13 +99,19 @@ def is_laid_out(conn: sqlite3.Connection) -> bool:
     return True
 
 
-def _tried(path: Path, how: str) -> sqlite3.Connection:
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _tried(path: Path, how: str, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
     conn = sqlite3.connect(
         f"file:{quote(str(path))}?{how}",
         uri=True,
         timeout=BUSY_S,
         isolation_level=None,
         check_same_thread=False,
+        factory=factory,
     )
     try:
         conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()

@@ -14,6 +14,7 @@ from gipper.ledger import files, reading
 from gipper.ledger.chain import Row
 from gipper.ledger.faults import is_busy
 from gipper.ledger.head import Head
+from gipper.ledger.schema import Frozen
 from gipper.ledger.succession import connect_anyhow
 from gipper.ledger.verify import Source
 from gipper.ledger.writing import Writer
@@ -52,6 +53,8 @@ class Sources:
             if tally.skipped > before:
                 self.unreadable.add(source.name)
             reached = source.top
+        if not want.narrow and head is not None:
+            tally.skipped += max(0, head.seq - max(reached, want.after_seq))
 
     def whole(self, head: Head | None) -> list[Source]:
         """All files for a verification. Raises OSError."""
@@ -102,9 +105,8 @@ class Sources:
         inode = path.stat().st_ino
         with self._turn:
             opened = self._opened.get(path)
-            if opened is None or opened.inode != inode:
-                if opened is not None and opened.conn is not None:
-                    opened.conn.close()
+            if opened is None or opened.inode != inode or isinstance(opened.conn, Frozen):
+                # The old connection may still serve a read that is under way: it goes with that.
                 opened = _Opened(inode=inode, conn=connect_anyhow(path))
                 self._opened[path] = opened
         return opened.conn

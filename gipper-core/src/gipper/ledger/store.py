@@ -79,7 +79,7 @@ class SqliteLedger:
         with translated(folder):
             if writable:
                 files.check_writable(folder)
-            store._suspects.update(notice(folder, files.load_state(folder)))
+            store._look()
             if writable:
                 store._store_spilled()
         return store
@@ -181,6 +181,17 @@ class SqliteLedger:
         # Readers first: the last one out removes the write-ahead log, and only a writer can.
         self._sources.close()
         self._writer.close()
+
+    def _look(self) -> None:
+        try:
+            with translated(self._folder):
+                found = notice(self._folder, files.load_state(self._folder))
+        except LedgerFull:
+            # Even reading needs some room: 32 KiB that readers and writers share.
+            if not (self._writable and files.free_reserve(self._folder)):
+                raise
+            found = notice(self._folder, files.load_state(self._folder))
+        self._suspects.update(found)
 
     def _note_acceptance(self) -> tuple[str, ...]:
         with self._writer.held(schema.BUSY_S), translated(self._folder):

@@ -38,6 +38,7 @@ class Walk:
     """The state of one verification."""
 
     at: Head = START
+    name: str = ""
     receipts: int = 0
     problems: list[tuple[str, str]] = attrs.field(factory=list)
     mended: list[str] = attrs.field(factory=list)
@@ -70,7 +71,7 @@ def walk(sources: list[Source], head: Head | None, closed: Mapping[str, str]) ->
         _end(state, sources[-1], head)
     elif head not in {None, START}:
         state.blame(
-            "ledger.sqlite", f"it is missing, and the head file knows {head.seq if head else 0} of it"
+            "ledger.sqlite", f"it is gone or unreadable as a whole, with {head.seq if head else 0} receipts"
         )
     return state
 
@@ -78,6 +79,11 @@ def walk(sources: list[Source], head: Head | None, closed: Mapping[str, str]) ->
 def _file(state: Walk, source: Source) -> None:
     for what in _structure(source):
         state.blame(source.name, what)
+    if source.floor > state.at.seq:
+        # The gap is the older file's: the new one begins where the head file stood.
+        state.blame(state.name or source.name, _missing(state.at.seq + 1, source.floor))
+        state.at = Head(source.floor, state.at.hash)
+    state.name = source.name
     tally = reading.Tally()
     for row in reading.matching(source.fetch, reading.Query(), source.floor, source.top, tally):
         _row(state, source.name, row)

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from gipper.errors import ConfigError, GipperError
+from gipper.folders import make_private
 from gipper.installation import owner_alive
 from gipper.lifecycle.book import KINDS, Book
 from gipper.lifecycle.proof import Rental, end_machine
@@ -134,7 +135,7 @@ class Reaper:
             return RunFolder.of(self.data, verdict.record.run).lock()
         except ConfigError:
             folder = self.data / "runs" / verdict.record.run
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
             return RunFolder(folder).lock()
 
     def _end(self, provider: Provider, verdict: Verdict) -> None:

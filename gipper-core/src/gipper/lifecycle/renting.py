@@ -68,7 +68,8 @@ def rent(services: Services, renting: Renting, interrupts: Interrupts) -> Rental
         machine = renting.provider.rent(renting.offer, renting.request)
     except Doubtful as doubt:
         return _resolve(services, renting, interrupts, doubt, intended)
-    except RentError as error:
+    except GipperError as error:
+        # One of the market's clear words, or a plugin that could not even be asked: nothing was created.
         _write(services, renting, PodCreateFailed(
             provider=renting.provider.name, name=renting.request.name, error=type(error).__name__,
             text=services.redact(error.message),

@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from gipper.errors import ConfigError
+from gipper.folders import make_private
 from gipper.naming import is_run_id, new_run_id
 
 
@@ -30,7 +31,7 @@ class RunFolder:
     def create(cls, data: Path, now: datetime) -> RunFolder:
         """Draw a run id and make its folder; who makes the folder has the id. Raises ConfigError."""
         try:
-            (data / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(data / "runs")
             while True:
                 path = data / "runs" / new_run_id(now)
                 try:

@@ -159,7 +159,8 @@ class Supervisor:
         name = machine_name(self.inst, self.work.folder.run, number, over.end)
         request = RentRequest(
             name=name, public_key=self.work.door.public_key, end=over.end, boot_watchdog_s=over.watchdog_s,
-            timer_at=over.timer_at, image=job.pod.image, disk_gb=job.pod.disk_gb or settings.container_disk_gb,
+            timer_at=over.timer_at, image=job.pod.image,
+            disk_gb=job.pod.disk_gb or settings.container_disk_gb,
             ports=tuple(_port(p) for p in job.pod.ports), env={}, options=self.options(provider.name),
         )  # fmt: skip
         self.services.ledger.append(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -27,11 +27,10 @@ def offers(answer: object, provider: str) -> Listing[Offer]:
 
     Raises BadAnswer where it isn't a listing at all.
     """
-    if not isinstance(answer, Listing):
-        raise BadAnswer(f"returned {shown(answer)} instead of a Listing")
+    items, notes = _listed(answer)
     kept: dict[str, Offer] = {}
     dropped: Counter[str] = Counter()
-    for item in answer.items:
+    for item in items:
         fault = _offer_fault(item, provider)
         if fault is None and item.id in kept:
             fault = "id given twice"
@@ -39,8 +38,7 @@ def offers(answer: object, provider: str) -> Listing[Offer]:
             kept[item.id] = item
         else:
             dropped[fault] += 1
-    notes = [str(n) for n in answer.notes] + _notes(provider, dropped)
-    return Listing(items=kept.values(), notes=notes)  # type: ignore[arg-type]  # mypy can't see through the converter
+    return Listing(items=tuple(kept.values()), notes=(*notes, *_notes(provider, dropped)))
 
 
 def _offer_fault(item: object, provider: str) -> str | None:
@@ -63,10 +61,19 @@ def _notes(provider: str, dropped: Counter[str]) -> list[str]:
 
 def machines(answer: object, provider: str) -> Listing[Machine]:
     """A complete listing. Raises BadAnswer for anything else: a doubtful listing proves nothing."""
+    items, notes = _listed(answer)
+    return Listing(items=tuple(machine(m, provider) for m in items), notes=notes)
+
+
+def _listed(answer: object) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """A listing's items and notes; a lazy one is refused: it could still fail, or end early."""
     if not isinstance(answer, Listing):
         raise BadAnswer(f"returned {shown(answer)} instead of a Listing")
-    notes = [str(n) for n in answer.notes]
-    return Listing(items=[machine(m, provider) for m in answer.items], notes=notes)  # type: ignore[arg-type]  # mypy can't see through the converter
+    items: object = answer.items
+    notes: object = answer.notes
+    if not isinstance(items, (tuple, list)) or not isinstance(notes, (tuple, list)):
+        raise BadAnswer(f"returned a Listing of {shown(items)} with notes {shown(notes)}")
+    return items, tuple(str(n) for n in notes)
 
 
 def machine(answer: object, provider: str, wanted: str | None = None) -> Machine:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from gipper.context import HttpSession
 from gipper.errors import ConfigError, PluginError
+from gipper.folders import make_private
 from gipper.runtime import Runtime
 from gipper.values.plugins import ProviderInfo
 
@@ -61,7 +62,7 @@ class Context:
     def data_folder(self) -> Path:
         """The folder, made on demand. Raises ConfigError where it can't be made."""
         try:
-            self._folder.mkdir(mode=_OWN_ONLY, parents=True, exist_ok=True)
+            make_private(self._folder)
             if self._folder.stat().st_mode & 0o777 != _OWN_ONLY:
                 self._folder.chmod(_OWN_ONLY)
         except OSError as error:

@@ -52,7 +52,7 @@ def discover(
         except Exception as error:  # noqa: BLE001 - one damaged metadata folder must not hide the others
             problems.append(_unreadable(distribution, error))
     ordered = sorted(set(found), key=lambda f: (f.group, f.name, normalized(f.distribution), f.value))
-    off = {normalized(n) for n in disabled}
+    off = {normalized(n.strip()) for n in disabled}
     return Discovered(
         found=tuple(f for f in ordered if not _switched_off(f, off)),
         disabled=tuple(f for f in ordered if _switched_off(f, off)),

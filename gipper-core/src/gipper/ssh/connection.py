@@ -110,7 +110,7 @@ class Connection:
         except paramiko.ChannelException as error:
             raise RemoteError(f"{self.address} refused another channel: {error}") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
-            self._cause = self._cause or _told(error)
+            self._cause = self._cause or self._transport.farewell or _told(error)
             raise self.lost() from None
 
     def close(self, cause: str = "closed") -> None:

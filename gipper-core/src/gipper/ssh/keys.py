@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from gipper.errors import ConfigError
+from gipper.folders import make_private
 
 KEY_NAME: Final = "id_ed25519"
 _COMMENT: Final = "gipper"
@@ -56,7 +57,7 @@ def check_private(private: Path) -> None:
 
 def _ensure_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         mode = folder.stat().st_mode
     except OSError as error:
         raise ConfigError(f"the key folder {folder} can't be made: {error.strerror}") from None

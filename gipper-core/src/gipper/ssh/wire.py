@@ -25,20 +25,39 @@ _CIPHERS: Final = (
 _REKEY_BYTES: Final = 1 << 36
 _REKEY_PACKETS: Final = 1 << 31
 WORN: Final = 32 << 30
+# RFC 4254: window adjust, data, extended data, EOF, close, request.
+_TO_CHANNEL: Final = frozenset((93, 94, 95, 96, 97, 98))
+_CLOSE: Final = 97
+_LOOK_S: Final = 0.1
 _LOGGER: Final = "gipper.ssh.wire"
 
 
-class WireTransport(paramiko.Transport):
-    """A client transport whose own thread never waits for a key exchange that only it can finish.
+class _Outgoing:
+    """A message, and the number of the server's channel that it goes to (-1: to none)."""
 
-    The server may ask for new keys whenever it likes (a small RekeyLimit). What the transport's
-    thread wants to send during an exchange, the answer to a channel's close above all, is kept and
-    sent right after it.
+    def __init__(self, data: Any) -> None:
+        head = data.asbytes()[:5]
+        self.data = data
+        self.channel = int.from_bytes(head[1:], "big") if head[0] in _TO_CHANNEL else -1
+        self.closes = head[0] == _CLOSE
+        self.late = False
+
+
+class WireTransport(paramiko.Transport):
+    """A client transport that survives key exchanges, which a server may ask for at any time.
+
+    paramiko's own has two faults there, both of which end the connection. Its reading thread waits
+    for the end of an exchange when it answers a channel's close, although only that thread can bring
+    the end about: here such messages are kept and sent right after the exchange. And what another
+    thread was about to send to a channel may follow that channel's close, which OpenSSH takes for a
+    broken client: here it is dropped.
     """
 
     def __init__(self, sock: CountingSocket) -> None:
         super().__init__(sock, default_window_size=_WINDOW, default_max_packet_size=_MAX_PACKET)
-        self._kept: list[Any] = []
+        self._kept: list[_Outgoing] = []
+        self._waiting: set[_Outgoing] = set()
+        self._closed_ids: set[int] = set()
         self.farewell = ""
         self.set_log_channel(_LOGGER)
         quiet_logger()
@@ -61,16 +80,56 @@ class WireTransport(paramiko.Transport):
         options.ciphers = first + tuple(c for c in known if c not in first)
 
     def _send_user_message(self, data: Any) -> None:
-        if threading.current_thread() is self and not self.clear_to_send.is_set():
-            self._kept.append(data)
+        outgoing = _Outgoing(data)
+        if threading.current_thread() is not self:
+            self._send_when_clear(outgoing)
+        elif self.clear_to_send.is_set():
+            with self.clear_to_send_lock:
+                self._send_now(outgoing)
         else:
-            super()._send_user_message(data)  # type: ignore[misc]
+            self._kept.append(outgoing)
+
+    def _send_when_clear(self, outgoing: _Outgoing) -> None:
+        """Wait while keys are exchanged, then send, unless its channel was closed meanwhile."""
+        with self.clear_to_send_lock:
+            outgoing.late = outgoing.channel in self._closed_ids
+            self._waiting.add(outgoing)
+        try:
+            while self.active and not self._sent_if_clear(outgoing):
+                self.clear_to_send.wait(_LOOK_S)
+        finally:
+            with self.clear_to_send_lock:
+                self._waiting.discard(outgoing)
+
+    def _sent_if_clear(self, outgoing: _Outgoing) -> bool:
+        with self.clear_to_send_lock:
+            if not self.clear_to_send.is_set():
+                return False
+            self._send_now(outgoing)
+            return True
+
+    def _send_now(self, outgoing: _Outgoing) -> None:
+        """The lock is held: nothing can come between the look and the sending."""
+        if outgoing.closes:
+            self._closed_ids.add(outgoing.channel)
+            for other in self._waiting:
+                other.late = other.late or (other is not outgoing and other.channel == outgoing.channel)
+        if outgoing.closes or not outgoing.late:
+            self._send_message(outgoing.data)
 
     def _parse_newkeys(self, m: Any) -> None:
         super()._parse_newkeys(m)  # type: ignore[misc]
         kept, self._kept = self._kept, []
-        for data in kept:
-            self._send_user_message(data)
+        with self.clear_to_send_lock:
+            for outgoing in kept:
+                self._send_now(outgoing)
+
+    def _parse_channel_open_success(self, m: Any) -> None:
+        # The server gives the numbers of closed channels to new ones.
+        theirs = int.from_bytes(m.asbytes()[5:9], "big")
+        with self.clear_to_send_lock:
+            self._closed_ids.discard(theirs)
+        super()._parse_channel_open_success(m)  # type: ignore[misc]
 
     def _parse_disconnect(self, m: Any) -> None:
         m.get_int()

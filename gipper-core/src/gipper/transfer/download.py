@@ -157,6 +157,8 @@ class _Fetch:
         if self._stop is not None and self._stop.is_set():
             raise Stopped("the download was given up")
         data = self._channel.read(n)
+        # A channel keeps only so much of what nobody asks for.
+        self._hear([])
         self._received += len(data)
         if self._max_bytes is not None and self._received > 2 * self._max_bytes + _SLACK:
             raise TornArchive("the machine sends far more than what may come home")

@@ -151,6 +151,10 @@ class Extractor:
         try:
             sha256 = self._write(fd, member.size, source)
             _set_time(fd, member.mtime)
+        except BaseException:
+            # Its folder may move whole: what is torn must not lie in it.
+            self._batch.drop(parts)
+            raise
         finally:
             os.close(fd)
         self._staged.append(Staged(parts, member.size, sha256))

@@ -64,24 +64,20 @@ class Batch:
         self.dirs = Dirs(fd)
 
     def create(self, parts: Parts, mode: int) -> int:
-        """A new empty file at `parts`, open for writing; an earlier one of that name is dropped."""
+        """A new empty file at `parts`, open for writing; Refuse where the name is taken."""
         parent = self.dirs.fd(parts[:-1])
         try:
             return os.open(parts[-1], _CREATE, (mode & 0o777) | 0o600, dir_fd=parent)
-        except FileExistsError:
-            self.drop(parts)
-            return os.open(parts[-1], _CREATE, (mode & 0o777) | 0o600, dir_fd=parent)
+        except FileExistsError as error:
+            raise Refuse("the archive has something else of that name, too") from error
         except OSError as error:
             if error.errno in _NAME_FAULTS:
                 raise Refuse(f"its name doesn't fit here ({error.strerror})") from error
             raise
 
     def drop(self, parts: Parts) -> None:
-        """Remove the staged file at `parts`; Refuse where that is a folder."""
-        try:
-            os.unlink(parts[-1], dir_fd=self.dirs.fd(parts[:-1]))
-        except (IsADirectoryError, PermissionError) as error:
-            raise Refuse("the archive has a folder of that name, too") from error
+        """Remove the staged file at `parts`."""
+        os.unlink(parts[-1], dir_fd=self.dirs.fd(parts[:-1]))
 
     def make_durable(self, files: list[Parts]) -> None:
         """Return once the content of these files has reached the disk."""

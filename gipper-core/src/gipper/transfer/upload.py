@@ -8,7 +8,7 @@ from typing import Final
 from gipper.errors import CommandTimeout, ConnectionLost, Stopped, TransferError
 from gipper.remote import Manifest, Progress, Sent
 from gipper.runtime import Event, Runtime
-from gipper.ssh.bytechannel import ByteChannel, OpenChannel
+from gipper.ssh.bytechannel import ByteChannel, InputClosed, OpenChannel
 from gipper.transfer import scripts
 from gipper.transfer.scanning import MakeScanner
 from gipper.transfer.stderrs import Stderr, harmless, text
@@ -20,6 +20,8 @@ _END_S: Final = 600.0
 _WHY_S: Final = 15.0
 # Blocks between two looks at stderr and the stop flag: about 1 MiB.
 _LOOK: Final = 32
+# How tar, both of them, tells of a full disk; the third is a write that came to less than asked for.
+_FULL: Final = (b"No space left", b"no space", b"Wrote only")
 
 
 def send_stream(
@@ -67,8 +69,8 @@ class _Upload:
     def run(self, writer: TarWriter) -> None:
         try:
             self._stream(writer)
-        except ConnectionLost:
-            # A remote tar that gave up looks the same from here, but it ended with a status.
+        except InputClosed:
+            # A remote tar that gave up: it ended with a status, and said why.
             self._ask_why()
             raise
         self._channel.close_write()
@@ -102,12 +104,15 @@ class _Upload:
 
     def _ask_why(self) -> None:
         """Raises TransferError where the remote command said or meant that it failed."""
+        # What it says about the end that we are about to make is no news.
+        known = list(self._errors)
         try:
             self._channel.close_write()
             status = self._channel.status(_WHY_S)
         except (ConnectionLost, CommandTimeout):
             status = 0
         self._hear()
+        self._errors = known or self._errors
         if self._errors or status != 0:
             raise self._failure(status)
 
@@ -132,6 +137,7 @@ class _Upload:
             scripts.NO_SPACE: "ask for a bigger disk (pod.disk_gb)",
             scripts.NO_BASE: "choose another dst, one that this user may write to",
         }
-        full = any(b"No space left" in e or b"no space" in e.lower() for e in self._errors)
-        hint = hints.get(status) or (hints[scripts.NO_SPACE] if full else "see what the machine said")
+        if any(word in line for line in self._errors for word in _FULL):
+            status, said = scripts.NO_SPACE, f"its disk is full: {said}"
+        hint = hints.get(status, "see what the machine said")
         return TransferError(f"upload into {self._base} failed: {said}", hint=hint)

@@ -34,7 +34,7 @@ class Children:
         self._closed = False
 
     def spawn(
-        self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdio: tuple[int, int, int]
+        self, argv: Sequence[str | bytes], *, env: Mapping[str, str], cwd: Path, stdio: tuple[int, int, int]
     ) -> Child:
         """Start `argv` in a session of its own on the descriptors `stdio`, which stay the caller's.
 
@@ -43,18 +43,7 @@ class Children:
         with self._lock:
             if self._closed:
                 raise OSError("this machine is ending")
-            process = subprocess.Popen(
-                argv,
-                env=env,
-                cwd=cwd,
-                stdin=stdio[0],
-                stdout=stdio[1],
-                stderr=stdio[2],
-                start_new_session=True,
-            )
-            # The reaper alone waits; with a status set, Popen never will.
-            process.returncode = 0
-            child = Child(process.pid, self._runtime.event())
+            child = Child(_start(argv, env, cwd, stdio), self._runtime.event())
             self._running[child.pid] = child
         return child
 
@@ -86,3 +75,23 @@ class Children:
         if child is not None:
             child.status = 128 - code if code < 0 else code
             child.done.set()
+
+
+def _start(
+    argv: Sequence[str | bytes], env: Mapping[str, str], cwd: Path, stdio: tuple[int, int, int]
+) -> int:
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=stdio[0],
+            stdout=stdio[1],
+            stderr=stdio[2],
+            start_new_session=True,
+        )
+    except ValueError as error:
+        raise OSError(f"that can't be started: {error}") from error
+    # The reaper alone waits; with a status set, Popen never will.
+    process.returncode = 0
+    return process.pid

@@ -85,7 +85,7 @@ class Terminal:
         os.close(self.master)
 
 
-def on_pipes(place: Place, channel: Channel, argv: Sequence[str]) -> None:
+def on_pipes(place: Place, channel: Channel, argv: Sequence[str | bytes]) -> None:
     """Run `argv` with the channel as its stdin, stdout and stderr; returns when all three are done."""
     (in_r, in_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
     try:
@@ -104,7 +104,7 @@ def on_pipes(place: Place, channel: Channel, argv: Sequence[str]) -> None:
     _finish(channel, child.status)
 
 
-def on_terminal(place: Place, channel: Channel, argv: Sequence[str], terminal: Terminal) -> None:
+def on_terminal(place: Place, channel: Channel, argv: Sequence[str | bytes], terminal: Terminal) -> None:
     """Run `argv` on `terminal`, which it closes; a client that leaves hangs it up."""
     idle = os.open(os.devnull, os.O_RDWR)
     wrapped = ["/bin/sh", "-c", _ON_TERMINAL, terminal.name, *argv]

@@ -76,7 +76,7 @@ class Server(paramiko.ServerInterface):
         return OPEN_SUCCEEDED if kind == "session" else OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        return self._ask(channel, ["/bin/sh", "-c", command.decode("utf-8", "surrogateescape")])
+        return self._ask(channel, ["/bin/sh", "-c", command])
 
     def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
         interactive = channel.chanid in self._terminals
@@ -130,7 +130,7 @@ class Server(paramiko.ServerInterface):
             self._idle[taken.chanid] = taken
         self._idle = {n: c for n, c in self._idle.items() if c is not begun and not c.closed}
 
-    def _ask(self, channel: paramiko.Channel, argv: Sequence[str]) -> bool:
+    def _ask(self, channel: paramiko.Channel, argv: Sequence[str | bytes]) -> bool:
         terminal = self._terminals.get(channel.chanid)
         if terminal is None:
             self._asked[channel.chanid] = lambda: on_pipes(self._place, channel, argv)
@@ -138,7 +138,9 @@ class Server(paramiko.ServerInterface):
             self._asked[channel.chanid] = lambda: self._on_terminal(channel, argv, terminal)
         return True
 
-    def _on_terminal(self, channel: paramiko.Channel, argv: Sequence[str], terminal: Terminal) -> None:
+    def _on_terminal(
+        self, channel: paramiko.Channel, argv: Sequence[str | bytes], terminal: Terminal
+    ) -> None:
         try:
             on_terminal(self._place, channel, argv, terminal)
         finally:
