@@ -69,7 +69,7 @@ def bench(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """ruff, check and format."""
     session.install("ruff>=0.14")
-    session.run("ruff", "check", "--config", str(SETTINGS), "--no-cache", ".")
+    session.run("ruff", "check", "--config", str(SETTINGS), "--no-cache", "--output-format", "concise", ".")
     session.run("ruff", "format", "--config", str(SETTINGS), "--no-cache", "--check", ".")
 
 

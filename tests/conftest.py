@@ -100,7 +100,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 def _leftovers(base: Path) -> list[int]:
     """Processes with `base` in environment, arguments or cwd; not this one, nor its ancestors."""
-    mark = os.fsencode(str(base))
+    mark = os.fsencode(f"{base}/")
     mine = _ancestors(os.getpid())
     pids = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
     return [pid for pid in pids if pid not in mine and _carries(pid, mark)]

@@ -102,7 +102,7 @@ class Bench:
         where = f"{sshd.port}|{sshd.user}|{sshd.key.private}|{sshd.folder / 'known_hosts'}"
         command = [sys.executable, HERE, "worker", action, where, remote_dir, local]
         start = time.perf_counter()
-        done = subprocess.run(command, check=True, capture_output=True)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
         seconds = time.perf_counter() - start
         pass_s, peak = map(float, done.stdout.split())
         self.peak_mib = max(self.peak_mib, peak)

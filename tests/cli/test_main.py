@@ -216,3 +216,35 @@ def test_exit_codes_of_commands_come_through(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(command.root.commands, "three", three)
     assert command.main(["five"]) == 5
     assert command.main(["three"]) == 3
+
+
+def test_commands_of_plugins_are_looked_for_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A word that gipper doesn't know may be a plugin's; gipper's own words never are."""
+
+    @click.command()
+    @click.argument("word")
+    def greet(word: str) -> None:
+        click.echo(f"hello {word}")
+
+    @click.command()
+    def mine() -> int:
+        return 99
+
+    def add(group: click.Group) -> None:
+        group.add_command(greet, "greet")
+        group.add_command(mine, "ledger")
+
+    monkeypatch.setattr("gipper.cli.plugins.add_plugin_commands", add)
+    assert command.main(["greet", "you"]) == 0
+    assert capsys.readouterr().out == "hello you\n"
+    assert command.main(["ledger"]) == 0
+    assert command.main(["great"]) == 2
+
+
+def test_a_group_without_a_word_helps() -> None:
+    """A group alone prints its help and exits 0, as the command itself does."""
+    done = _gipper("pod")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Usage: gipper pod" in done.stdout

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from ledger_world import python
+
 from gipper.errors import ConfigError
 from gipper.installation import (
     HostIdentity,
@@ -25,7 +27,6 @@ from gipper.installation import (
     this_host,
 )
 from gipper.values.receipts import Owner
-from ledger_world import python
 
 HOST = HostIdentity(host_id="h1", boot_id="b1", pid_ns="pid:[1]")
 OWNER = Owner(host_id="h1", boot_id="b1", pid_ns="pid:[1]", pid=42, start_ticks=777)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ledger_world import RUN, filled, note, opened, settle, tamper, texts
+
 from gipper.errors import LedgerError
 from gipper.ledger import head
 from gipper.ledger.chain import GENESIS
 from gipper.ledger.head import Head
 from gipper.values.receipts import LedgerOpened
-from ledger_world import RUN, filled, note, opened, settle, tamper, texts
 
 
 def problems(folder: Path) -> str:

@@ -9,6 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_world import opened, tamper
+
 from gipper.ledger.chain import (
     canonical,
     digest,
@@ -22,9 +26,6 @@ from gipper.ledger.chain import (
 from gipper.ledger.head import GENESIS, START, Head, compare
 from gipper.runtime import RealRuntime
 from gipper.values.receipts import CustodyNote, Preflight, to_json
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from ledger_world import opened, tamper
 
 TEXT = st.text(st.characters(), max_size=40)
 JSON = st.recursive(

@@ -14,11 +14,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from ledger_world import RUN, filled, note, opened, settle, texts
+
 from gipper import ledger
 from gipper.errors import LedgerError
 from gipper.ledger.chain import GENESIS
 from gipper.values.receipts import Spend, SpendBilled, stamp
-from ledger_world import RUN, filled, note, opened, settle, texts
 
 
 def spend(usd: str) -> Spend:
@@ -303,3 +304,23 @@ def test_stamps_sort_like_times(tmp_path: Path) -> None:
     (text,) = conn.execute("SELECT ts FROM receipts").fetchone()
     conn.close()
     assert text == stamp(receipt.ts) and len(text) == 27 and text.endswith("Z")
+
+
+def test_a_transaction_that_could_not_begin_leaves_none_open(tmp_path: Path) -> None:
+    """When the head file can't be brought up, the next append works as soon as it can."""
+    from gipper.ledger import head
+
+    store = opened(tmp_path)
+    receipts = [store.append(note(str(i)), run="run-\udcff") for i in range(3)]
+    head.write(tmp_path, head.Head(2, receipts[2].prev))
+    right = (tmp_path / head.NAME).read_bytes()
+    (tmp_path / head.NAME).unlink()
+    (tmp_path / head.NAME).mkdir()
+    for _ in range(2):
+        with pytest.raises(LedgerError):
+            store.append(note("n"), run=RUN)
+    (tmp_path / head.NAME).rmdir()
+    (tmp_path / head.NAME).write_bytes(right)
+    assert store.append(note("n"), run=RUN).seq == 4
+    assert store.verify().whole
+    store.close()

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from gipper.errors import LedgerError
 from ledger_world import RUN, note, opened, python, texts
+
+from gipper.errors import LedgerError
 
 HERE = str(Path(__file__).parent)
 START = "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; from ledger_world import *\n"

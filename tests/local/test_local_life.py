@@ -147,8 +147,11 @@ def test_a_fork_loop_is_ended(market: Any) -> None:
     machine = market.rent()
     # Each round starts its successor in a new session before it ends itself.
     home = market.machines / machine.id / "home"
-    (home / "again.sh").write_text("setsid sh again.sh & setsid sh -c 'sleep 3003' & sleep 0.02\n")
-    loop = "setsid sh again.sh </dev/null >/dev/null 2>&1 &"
+    # Counted, so that a terminate that loses the race fails this test and not this machine.
+    (home / "again.sh").write_text(
+        "[ $1 -lt 400 ] || exit; setsid sh again.sh $(($1 + 1)) & setsid sh -c 'sleep 3003' & sleep 0.02\n"
+    )
+    loop = "setsid sh again.sh 0 </dev/null >/dev/null 2>&1 &"
     market.ssh(machine, loop)
     market.provider.gipper_terminate(machine.id)
     assert market.processes() == []

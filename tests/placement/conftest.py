@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ class FakeProvider:
         self.notes: tuple[str, ...] = ()
         self.fail: Any = None
         self.queries: list[OfferQuery] = []
-        self.exclude: Callable[..., Any] = lambda offers, job: None
-        self.adjust: Callable[..., Any] = lambda offers, job, phases: None
+        self.exclude: Callable[..., Any] = lambda offers, job: {}
+        self.adjust: Callable[..., Any] = lambda offers, job, phases: {}
 
     def has_key(self) -> bool:
         return self.key

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any, ClassVar
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,13 @@ from hypothesis import strategies as st
 from gipper.cost_history import Failures, NoHistory
 from gipper.errors import ConfigError, KeyMissing, PluginError, ProviderError
 from gipper.http import HttpStatus
+from gipper.markers import hookimpl
+from gipper.plugins.handle import Provider
+from gipper.plugins.registry import Registry
 from gipper.values.estimates import CostAdjustment
 from gipper.values.jobs import Budget, GpuWants, Units
 from gipper.values.offers import Listing
+from gipper.values.plugins import ProviderInfo
 from gipper.values.settings import Settings
 
 
@@ -240,15 +246,6 @@ def test_a_machine_that_was_bad_twice_is_left_out(job, offer, provider, run_plan
     assert found.left_out == {"bad host": 1}
 
 
-def test_malformed_offers_cost_only_themselves(job, offer, provider, run_plan):
-    """An offer without a price, or under another provider's name, is counted and dropped."""
-    import attrs
-
-    odd = [attrs.evolve(offer("nan"), usd_h=Decimal("NaN")), offer("theirs", provider="vast"), "text"]
-    found = run_plan(job(), provider("acme", [offer("1"), *odd]))
-    assert (ids(found), found.left_out) == ([("acme", "1")], {"malformed": 3})
-
-
 def test_hooks_exclude_with_their_reason(job, offer, provider, run_plan):
     """A hook's reason is counted like core's own."""
     acme = provider("acme", [offer("1"), offer("2")])
@@ -261,7 +258,7 @@ def test_hooks_adjust_what_is_ranked_and_shown(job, offer, provider, run_plan):
     """An adjustment moves the rank, and stands in the estimate with its label."""
     acme = provider("acme", [offer("1", "0.40"), offer("2", "0.41")])
     fee = CostAdjustment(label="minimum charge", usd=3.0)
-    acme.adjust = lambda offers, job, phases: {"1": [fee]} if phases["1"].total > 0 else None
+    acme.adjust = lambda offers, job, phases: {"1": [fee]} if phases["1"].total > 0 else {}
     found = run_plan(job(), acme)
     assert [r.offer.id for r in found.ranked] == ["2", "1"]
     assert found.ranked[1].estimate.adjustments == (fee,)
@@ -269,29 +266,94 @@ def test_hooks_adjust_what_is_ranked_and_shown(job, offer, provider, run_plan):
     assert found.ranked[1].estimate.usd > 3.0
 
 
+class Careless:
+    """A provider's class whose hooks do what a test puts into `answers`."""
+
+    answers: ClassVar[dict[str, Any]] = {}
+
+    @hookimpl
+    @staticmethod
+    def gipper_provider():
+        return ProviderInfo(name="acme", title="Acme")
+
+    @hookimpl
+    def gipper_list_offers(self, query):
+        return self.answers["offers"]()
+
+    @hookimpl
+    def gipper_rent(self, offer, request):
+        raise NotImplementedError
+
+    @hookimpl
+    def gipper_describe(self, machine_id):
+        raise NotImplementedError
+
+    @hookimpl
+    def gipper_list_ours(self):
+        raise NotImplementedError
+
+    @hookimpl
+    def gipper_terminate(self, machine_id):
+        raise NotImplementedError
+
+    @hookimpl
+    def gipper_exclude_offers(self, offers, job):
+        return self.answers["exclude"]()
+
+    @hookimpl
+    def gipper_adjust_costs(self, offers, job, phases):
+        return self.answers["adjust"]()
+
+
+@pytest.fixture
+def handle(offer):
+    """The real handle of a provider, with one offer and hooks that say nothing unless told to."""
+
+    def made(**answers):
+        given = {"offers": lambda: Listing(items=(offer("1"),)), "exclude": dict, "adjust": dict}
+        cls = type(
+            "Acme", (Careless,), {"__init__": lambda self, context: None, "answers": {**given, **answers}}
+        )
+        return Provider(Registry().add_provider(cls), None, None)
+
+    return made
+
+
+def oops():
+    raise ZeroDivisionError("oops")
+
+
+def test_the_real_handle_plans(job, handle, run_plan):
+    """Planning and the provider's handle fit together."""
+    assert ids(run_plan(job(), handle())) == [("acme", "1")]
+    excluding = run_plan(job(), handle(exclude=lambda: {"1": "too old"}))
+    assert excluding.left_out == {"acme: too old": 1}
+
+
 @pytest.mark.parametrize("hook", ["exclude", "adjust"])
-def test_a_failing_hook_ends_planning_with_blame(job, offer, provider, run_plan, hook):
-    """An error in exclude or adjust is exit 4, names provider and hook, and nothing is ranked."""
-
-    def broken(*args):
-        raise ZeroDivisionError("oops")
-
-    acme = provider("acme", [offer()])
-    setattr(acme, hook, broken)
-    with pytest.raises(PluginError, match=f"acme: gipper_{hook}.*ZeroDivisionError: oops") as caught:
-        run_plan(job(), acme)
+def test_a_failing_hook_ends_planning_with_blame(job, handle, run_plan, hook):
+    """An error in exclude or adjust is exit 4, names plugin and hook, and nothing is ranked."""
+    with pytest.raises(PluginError, match=rf"acme.*gipper_{hook}.*oops") as caught:
+        run_plan(job(), handle(**{hook: oops}))
     assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize(
     ("usd", "factor"), [(float("nan"), 1), (float("inf"), 1), (0, -1), (0, float("inf"))]
 )
-def test_adjustments_must_be_figures(job, offer, provider, run_plan, usd, factor):
+def test_adjustments_must_be_figures(job, handle, run_plan, usd, factor):
     """NaN, infinity and negative factors are the plugin's error, not a rank."""
-    acme = provider("acme", [offer()])
-    acme.adjust = lambda offers, job, phases: {"o": [CostAdjustment(label="x", usd=usd, factor=factor)]}
     with pytest.raises(PluginError):
-        run_plan(job(), acme)
+        run_plan(job(), handle(adjust=lambda: {"1": [CostAdjustment(label="x", usd=usd, factor=factor)]}))
+
+
+def test_malformed_offers_cost_only_themselves(job, offer, handle, run_plan):
+    """An offer without a price, or under another provider's name, is dropped with one note."""
+    odd = (attrs.evolve(offer("nan"), usd_h=Decimal("NaN")), offer("theirs", provider="vast"), "text")
+    found = run_plan(job(), handle(offers=lambda: Listing(items=(offer("1"), *odd))))
+    assert ids(found) == [("acme", "1")]
+    assert len(found.notes) == 3
+    assert all(note.startswith("acme: 1 offer(s) left out") for note in found.notes)
 
 
 def test_a_throughput_without_units_is_told(job, provider, run_plan):

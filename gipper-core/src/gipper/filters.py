@@ -27,7 +27,7 @@ _ROUNDING: Final = 1e-9
 MEMORY, GPU, COUNT, REGION, PORTS = "memory", "gpu", "count", "region", "ports"
 PRICE, CAPABILITY, CUDA, CLOUD, IMAGE = "price", "capability", "cuda", "cloud", "image"
 DISK, SPOT, EXPECTED, CREDIT = "disk", "spot", "expected", "credit"
-BAD_HOST, MALFORMED = "bad host", "malformed"
+BAD_HOST = "bad host"
 
 # What a reason means, for the line that tells how many offers it took.
 WORDS: Final = {
@@ -46,7 +46,6 @@ WORDS: Final = {
     EXPECTED: "expected cost above budget.max_usd",
     CREDIT: "the account's credit is under 1.2 times the expected cost",
     BAD_HOST: "the machine was bad the last two times",
-    MALFORMED: "no usable price, or another provider's name in it: tell the plugin's author",
 }
 
 
@@ -102,21 +101,20 @@ class Filter:
         self._checks = checks(wants)
         self._gpus: dict[tuple[str, float] | None, tuple[str | None, int]] = {}
 
-    def judge(self, offer: Offer) -> str | None:
-        """Why the offer must be left out, or None."""
+    def judge(self, offer: Offer) -> tuple[str | None, int]:
+        """(why the offer must be left out or None, rank of its GPU).
+
+        Rank 0 is the GPU that the job prefers most; those that it doesn't name share the last rank.
+        """
         if offer.gpu_count != self.wants.count:
-            return COUNT
-        reason = self._of(offer.gpu)[0]
-        if reason is not None:
-            return reason
+            return COUNT, 0
+        verdict = self._of(offer.gpu)
+        if verdict[0] is not None:
+            return verdict
         for reason, ruled_out in self._checks:
             if ruled_out(offer):
-                return reason
-        return None
-
-    def rank(self, gpu: GpuModel | None) -> int:
-        """Place of the GPU among those that the job prefers: 0 is the best, the others share the last."""
-        return self._of(gpu)[1]
+                return reason, 0
+        return verdict
 
     def _of(self, gpu: GpuModel | None) -> tuple[str | None, int]:
         key = None if gpu is None else (gpu.name, gpu.memory_gb)
@@ -181,14 +179,6 @@ def affordable(max_usd: float, credit: float | None) -> float:
 def money_reason(expected_usd: float, max_usd: float) -> str:
     """Why an offer that isn't affordable is left out."""
     return EXPECTED if expected_usd > max_usd + _ROUNDING else CREDIT
-
-
-def malformed(offer: object, provider: str) -> bool:
-    """True for what a plugin should never answer: it can't be priced, or isn't its own."""
-    if not isinstance(offer, Offer) or offer.provider != provider:
-        return True
-    usd_h: object = offer.usd_h
-    return not (isinstance(usd_h, Decimal) and usd_h.is_finite() and usd_h >= 0)
 
 
 def protocols(ports: Sequence[str]) -> frozenset[str]:

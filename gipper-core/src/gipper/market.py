@@ -68,7 +68,7 @@ def all_failed(answers: Sequence[MarketAnswer]) -> bool:
 
 def notes_of(answer: MarketAnswer) -> tuple[str, ...]:
     """What to tell of one market, its name in front."""
-    own = tuple(f"{answer.provider}: {note}" for note in answer.notes)
+    own = tuple(f"{answer.provider}: {note.removeprefix(f'{answer.provider}: ')}" for note in answer.notes)
     return own if answer.error is None else (*own, _failed(answer))
 
 

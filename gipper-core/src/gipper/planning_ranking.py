@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from gipper.cost_client import Client
 from gipper.cost_history import History
 from gipper.costs import EXPECTED, SCORE, USD_H, CostModel
-from gipper.filters import BAD_HOST, MALFORMED, Filter, Wants, affordable, malformed, money_reason
+from gipper.filters import BAD_HOST, Filter, Wants, affordable, money_reason
 from gipper.market import MarketAnswer
-from gipper.planning_hooks import Adjusted, adjusted, excluded
+from gipper.planning_hooks import PhasesOf, excluded
 from gipper.planning_values import PlanningProvider, RankedOffer, Ranking
+from gipper.values.estimates import CostAdjustment
 from gipper.values.jobs import Job
 from gipper.values.offers import Offer
 
 # Score, dollars an hour, provider, offer; then the offer's number, which ends all ties.
 Key = tuple[float, float, str, str, int]
-_Source = tuple[PlanningProvider, CostModel, Adjusted]
+_Source = tuple[PlanningProvider, CostModel, Mapping[str, Sequence[CostAdjustment]]]
 
 
 class Ranker:
@@ -45,28 +46,35 @@ class Ranker:
 
     def add(self, provider: PlanningProvider, answer: MarketAnswer, credit: Decimal | None) -> None:
         """Judge one market's offers. Raises PluginError where one of its hooks fails."""
-        offers = self._fitting(answer)
-        out = self._bad_hosts(provider.name, offers)
-        out.update(excluded(provider, offers, self._job) if offers else {})
-        if out:
-            self.left_out.update(out[offer.id] for offer in offers if offer.id in out)
-            offers = [offer for offer in offers if offer.id not in out]
+        offers, ranks = self._without_excluded(provider, *self._fitting(answer))
         if not offers:
             return
         model = CostModel(self._job, provider.info, self._client, self._history)
-        given = adjusted(provider, offers, self._job, model)
-        self._score((provider, model, given), offers, None if credit is None else float(credit))
+        given = provider.adjust_costs(offers, self._job, PhasesOf(model, offers))
+        money = None if credit is None else float(credit)
+        self._score((provider, model, given), zip(offers, ranks, strict=True), money)
 
-    def _fitting(self, answer: MarketAnswer) -> list[Offer]:
-        judge, provider = self._filter.judge, answer.provider
-        fitting: list[Offer] = []
+    def _fitting(self, answer: MarketAnswer) -> tuple[list[Offer], list[int]]:
+        judge, offers, ranks = self._filter.judge, list[Offer](), list[int]()
         for offer in answer.offers:
-            reason = MALFORMED if malformed(offer, provider) else judge(offer)
+            reason, rank = judge(offer)
             if reason is None:
-                fitting.append(offer)
+                offers.append(offer)
+                ranks.append(rank)
             else:
                 self.left_out[reason] += 1
-        return fitting
+        return offers, ranks
+
+    def _without_excluded(
+        self, provider: PlanningProvider, offers: list[Offer], ranks: list[int]
+    ) -> tuple[list[Offer], list[int]]:
+        out = dict(excluded(provider, offers, self._job)) if offers else {}
+        out.update(self._bad_hosts(provider.name, offers))
+        if not out:
+            return offers, ranks
+        self.left_out.update(out[offer.id] for offer in offers if offer.id in out)
+        kept = [n for n, offer in enumerate(offers) if offer.id not in out]
+        return [offers[n] for n in kept], [ranks[n] for n in kept]
 
     def _bad_hosts(self, provider: str, offers: Sequence[Offer]) -> dict[str, str]:
         known, bad_twice = self._history.hosts(provider), self._history.bad_twice
@@ -75,21 +83,21 @@ class Ranker:
         met = [o for o in offers if o.host_id is not None and o.host_id in known]
         return {o.id: BAD_HOST for o in met if bad_twice(provider, str(o.host_id))}
 
-    def _score(self, source: _Source, fitting: Sequence[Offer], credit: float | None) -> None:
+    def _score(self, source: _Source, fitting: Iterable[tuple[Offer, int]], credit: float | None) -> None:
         provider, model, given = source
-        floats, rank_of, name = model.floats, self._filter.rank, provider.name
+        floats, name = model.floats, provider.name
         offers, number = self._offers, len(self._offers)
         most = affordable(self._max_usd, credit)
         buckets: defaultdict[int, list[Key]] = defaultdict(list)
-        for offer in fitting:
+        for offer, rank in fitting:
             figures = floats(offer, given.get(offer.id, ())) if given else floats(offer)
             if figures[EXPECTED] > most:
                 self.left_out[money_reason(figures[EXPECTED], self._max_usd)] += 1
                 continue
-            buckets[rank_of(offer.gpu)].append((figures[SCORE], figures[USD_H], name, offer.id, number))
+            buckets[rank].append((figures[SCORE], figures[USD_H], name, offer.id, number))
             offers.append(offer)
             number += 1
         self._sources.extend([source] * (number - len(self._sources)))
         unkeyed = not provider.has_key()
-        for rank, keys in buckets.items():
-            self._buckets.setdefault((unkeyed, rank), []).extend(keys)
+        for place, keys in buckets.items():
+            self._buckets.setdefault((unkeyed, place), []).extend(keys)

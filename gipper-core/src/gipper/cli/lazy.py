@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-Finder = Callable[[click.Group, str], None]
+Finder = Callable[[str], click.Command | None]
 
 
 class Entry(NamedTuple):
@@ -20,10 +20,9 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """`table` maps names to commands in the order of the help; `find` may add what isn't in it.
+    """`table` maps names to commands in the order of the help; `find` may know what isn't in it.
 
-    `find(group, name)` is called once an unknown name was typed: it adds commands with
-    `group.add_command`, or does nothing. Without a subcommand the group prints its help and exits 0,
+    `find(name)` is asked once an unknown name was typed; None = nor does it know it. Without a subcommand the group prints its help and exits 0,
     unless `invoke_without_command` is set.
     """
 
@@ -56,11 +55,12 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click, but an unknown name is first looked for by `find` and then told with the nearest one."""
         name = args[0]
-        if not self._knows(name) and self._find is not None and not name.startswith("-"):
-            self._find(self, name)
-        if not self._knows(name) and not name.startswith("-"):
+        if self._knows(name) or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        found = self._find(name) if self._find is not None else None
+        if found is None:
             raise click.UsageError(self._unknown(ctx, name), ctx)
-        return super().resolve_command(ctx, args)
+        return name, found, args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command list of the help, from the table alone."""

@@ -27,24 +27,19 @@ _SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 _SECRET_LENGTH: Final = 8
 
 
-def _plugin_commands(group: click.Group, _name: str) -> None:
-    """Commands of plugins go through a group of their own: none can replace one of gipper's."""
+def _plugin_command(name: str) -> click.Command | None:
+    """A plugin's command. They are added to a group of their own: none can replace one of gipper's."""
     from gipper.cli.plugins import add_plugin_commands
-    from gipper.cli.render import warn
 
     found = click.Group("gipper")
     add_plugin_commands(found)
-    for name, command in sorted(found.commands.items()):
-        if name in COMMANDS:
-            warn(f"gipper: a plugin's command {name!r} is left out: gipper has one of that name")
-        else:
-            group.add_command(command, name)
+    return found.commands.get(name)
 
 
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
-    find=_plugin_commands,
+    find=_plugin_command,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Tell more; tracebacks without secrets.")

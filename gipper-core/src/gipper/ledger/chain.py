@@ -68,7 +68,7 @@ def draft(payload: Payload, run: str | None, refs: Mapping[str, str] | None, now
         id=os.urandom(16).hex(),
         ts=stamp(now),
         kind=payload.kind,
-        run=run,
+        run=None if run is None else run.encode("utf-8", "backslashreplace").decode("utf-8"),
         refs=encode(dict(refs or {})),
         payload=encode(to_json(payload)),
     )

@@ -60,7 +60,7 @@ def writer(path: Path) -> sqlite3.Connection:
 
 
 def reader(path: Path) -> sqlite3.Connection:
-    """A connection that can't change anything; `Frozen` where it can't follow writers. Raises sqlite3.Error."""
+    """A connection that changes nothing; `Frozen` where it can't follow writers. Raises sqlite3.Error."""
     try:
         return _tried(path, "mode=ro", sqlite3.Connection)
     except sqlite3.OperationalError as error:

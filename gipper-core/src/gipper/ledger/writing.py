@@ -20,6 +20,7 @@ from gipper.ledger.lock import WriterLock
 from gipper.runtime import Runtime
 
 _MOST_TRIES: Final = 4
+_CLOSE_S: Final = 2.0
 Note = Callable[[str], None]
 
 
@@ -76,10 +77,10 @@ class Writer:
     def transaction(self, timeout: float) -> Iterator[None]:
         """Lock, begin, and commit what was added; nothing is kept where the body raises."""
         with self.held(timeout):
-            with translated(self._folder):
-                self._begin(timeout)
             whole = False
             try:
+                with translated(self._folder):
+                    self._begin(timeout)
                 yield
                 with translated(self._folder):
                     self._commit()
@@ -112,7 +113,7 @@ class Writer:
         if self._conn is None:
             return
         try:
-            with self.held(schema.BUSY_S):
+            with self.held(_CLOSE_S):
                 self._drop()
         except LedgerError:
             self._drop()
@@ -138,7 +139,6 @@ class Writer:
                 self._give_up(path, error.message)
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
-                    self._rollback()
                     raise
                 self._give_up(path, str(error))
         raise LedgerError("no file of the ledger can be written", hint="gipper ledger verify")

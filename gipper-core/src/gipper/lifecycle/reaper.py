@@ -76,6 +76,7 @@ class Reaper:
             sight = self._sight(provider, machines, book)
             for verdict in sorted(verdicts(sight, book), key=lambda v: v.action == "leave"):
                 self._act(provider, verdict)
+        self._unasked(book)
         self._missing(book)
         self._write()
         return ReapResult(
@@ -201,6 +202,12 @@ class Reaper:
 
     def _append(self, rental: Rental, payload: Any) -> None:
         self.services.ledger.append_or_spill(payload, run=rental.run, refs=rental.refs)
+
+    def _unasked(self, book: Book) -> None:
+        now = self.services.runtime.now()
+        for record in book.open_pods():
+            if record.provider in self.failed and now >= record.end:
+                self.unproved.append(record.pods[0] if record.pods else record.name)
 
     def _missing(self, book: Book) -> None:
         asked = {p.name for p in self.providers}

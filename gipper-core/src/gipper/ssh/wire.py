@@ -126,7 +126,7 @@ class WireTransport(paramiko.Transport):
 
     def _parse_channel_open_success(self, m: Any) -> None:
         # The server gives the numbers of closed channels to new ones.
-        theirs = int.from_bytes(m.asbytes()[5:9], "big")
+        theirs = int.from_bytes(m.asbytes()[4:8], "big")
         with self.clear_to_send_lock:
             self._closed_ids.discard(theirs)
         super()._parse_channel_open_success(m)  # type: ignore[misc]
