@@ -85,7 +85,7 @@ def offers(count: int = OFFERS) -> list[Offer]:
         Offer(
             provider="acme",
             id=f"{i:06d}",
-            usd_h=Decimal(rng.randrange(100, 4000)) / 1000,
+            usd_h=Decimal(rng.randrange(100_000, 4_000_000)) / 1_000_000,
             gpu=GpuModel(name=rng.choice(NAMES), memory_gb=rng.choice((24, 48, 80))),
             gpu_count=1,
             region=rng.choice(("US", "CA", "SE", None)),

@@ -138,14 +138,14 @@ def uploads(bench: Bench) -> list[Row]:
     """Up, against both."""
     rows: list[Row] = []
     for name, limit in UP.items():
-        source, out = bench.data / name, bench.out
+        source = bench.data / name
         pipe = f'tar -cf - -C "$1" . | eval ssh "$SSH" {bench._sshd.host} "\'tar -xf - -C $2\'"'
         cases: list[Case] = [
-            lambda source=source: bench.ours("up", out, source),
-            lambda source=source, pipe=pipe: bench.theirs(pipe, source, out),
+            lambda source=source: bench.ours("up", bench.out, source),
+            lambda source=source, pipe=pipe: bench.theirs(pipe, source, bench.out),
         ]
         if name in EXTRACT:
-            cases.append(lambda source=source: bench.rsync(source, out))
+            cases.append(lambda source=source: bench.rsync(source, bench.out))
         ours, theirs, *rsync = bench.race(*cases)
         rows.append((f"upload of {name} against tar | ssh tar", ours / theirs, limit))
         rows += [(f"upload of {name} against rsync -a", ours / r, 1.0) for r in rsync]
@@ -156,11 +156,11 @@ def downloads(bench: Bench) -> list[Row]:
     """Down, checked, hashed and confined."""
     rows: list[Row] = []
     for name, limit in DOWN.items():
-        source, out = bench.data / name, bench.out
+        source = bench.data / name
         pipe = f'eval ssh "$SSH" {bench._sshd.host} "\\"tar -cf - -C \'$1\' .\\"" | tar -xf - -C "$2"'
         ours, theirs = bench.race(
-            lambda source=source: bench.ours("down", source, out),
-            lambda source=source, pipe=pipe: bench.theirs(pipe, source, out),
+            lambda source=source: bench.ours("down", source, bench.out),
+            lambda source=source, pipe=pipe: bench.theirs(pipe, source, bench.out),
         )
         rows.append((f"download of {name} against ssh tar | tar", ours / theirs, limit))
     return rows

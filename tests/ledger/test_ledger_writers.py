@@ -330,3 +330,21 @@ def test_a_crashed_ledger_is_readable_on_a_full_disk(small_disk: Path) -> None:
     assert later.damaged is None
     assert set(told) <= {r.id for r in later.read()}
     later.close()
+
+
+def test_beginning_a_ledger_together_is_no_damage(tmp_path: Path) -> None:
+    """Processes that open and write a ledger at the moment when it is begun see no damage in it."""
+    code = START + (
+        "import time; gate = Path(sys.argv[3])\n"
+        "while not gate.exists(): pass\n"
+        "store = opened(Path(sys.argv[1])); assert store.damaged is None, store.damaged\n"
+        "store.append(note('n'), run=RUN); reader = opened(Path(sys.argv[1]), writable=False)\n"
+        "assert reader.damaged is None, reader.damaged\n"
+    )
+    for i in range(6):
+        gate = tmp_path / f"gate{i}"
+        processes = [python(code, str(tmp_path / str(i)), HERE, str(gate)) for _ in range(4)]
+        gate.touch()
+        finish(processes)
+        assert texts(tmp_path / str(i)) == ["n"] * 4
+        assert not (tmp_path / str(i) / "ledger-2.sqlite").exists()

@@ -34,7 +34,7 @@ LAYERS = (
     ),
     ("choice", ("gpus", "gpu_table", "cost*", "estimate_wire", "filters", "market", "planning*", "history*")),
     ("work", ("ssh", "ssh.*", "transfer", "transfer.*", "lifecycle", "lifecycle.*")),
-    ("core", ("core", "core_*", "launch", "run", "providers")),
+    ("core", ("core", "core_*", "diagnosis", "launch", "run", "providers")),
     ("command", ("cli", "cli.*", "__main__")),
 )
 # Packages beside the layers, and all that they may import of gipper.

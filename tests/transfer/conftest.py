@@ -20,9 +20,13 @@ from gipper.ssh.bytechannel import InputClosed
 class LocalChannel:
     """A ByteChannel over ``/bin/sh -c`` on this host; `cut_after` breaks it after so many bytes."""
 
-    def __init__(self, script: str, *, cut_after: int | None = None, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, script: str, *, cut_after: int | None = None, env: dict[str, str] | None = None
+    ) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(["/bin/sh", "-c", script], bufsize=0, env=env, start_new_session=True, **pipes)
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", script], bufsize=0, env=env, start_new_session=True, **pipes
+        )
         self._stderr = bytearray()
         self._left = cut_after
         self._listener = threading.Thread(target=self._listen, daemon=True)

@@ -16,8 +16,12 @@ from gipper.transfer.tarhead import END, header, padding
 from gipper.transfer.tarread import ByteSource, TornArchive
 
 
-def member(name: bytes, kind: bytes = b"0", data: bytes = b"", *, link: bytes = b"", mode: int = 0o644) -> bytes:
-    return header(name, kind, mode=mode, size=len(data), mtime=1, link=link) + data + bytes(padding(len(data)))
+def member(
+    name: bytes, kind: bytes = b"0", data: bytes = b"", *, link: bytes = b"", mode: int = 0o644
+) -> bytes:
+    return (
+        header(name, kind, mode=mode, size=len(data), mtime=1, link=link) + data + bytes(padding(len(data)))
+    )
 
 
 def raw_mode(block: bytes, mode: int) -> bytes:
@@ -67,7 +71,9 @@ HOSTILE = {
     "absolute link": member(b"l", b"2", link=b"/etc"),
     "outward link": member(b"l", b"2", link=b"../victim"),
     "climbing link": member(b"l", b"2", link=b"a/../../victim"),
-    "link through a link": member(b"d/", b"5") + member(b"b", b"2", link=b"d") + member(b"l", b"2", link=b"b/../.."),
+    "link through a link": member(b"d/", b"5")
+    + member(b"b", b"2", link=b"d")
+    + member(b"l", b"2", link=b"b/../.."),
     "hard link outward": member(b"h", b"1", link=b"../victim"),
     "hard link to absolute": member(b"h", b"1", link=b"/etc/passwd"),
     "character device": member(b"dev", b"3"),
@@ -263,7 +269,9 @@ def test_the_first_of_two_members_with_one_name_wins(dest):
 
 def test_a_single_file_gets_the_name_that_was_asked_for(dest):
     """One regular member becomes `single`; whatever else is in the archive is refused."""
-    done = extract(dest, member(b"../../etc/x") + member(b"theirs", data=b"1") + member(b"mine", data=b"2"), single="out")
+    done = extract(
+        dest, member(b"../../etc/x") + member(b"theirs", data=b"1") + member(b"mine", data=b"2"), single="out"
+    )
     assert (dest / "out").read_bytes() == b"1"
     assert (dest / "mine").read_bytes() == b"the user's own"
     assert len(done.refused) == 2

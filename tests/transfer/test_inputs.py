@@ -80,7 +80,9 @@ def test_d_043_a_pattern_that_can_do_nothing_is_an_error(tmp_path, look, pattern
 
 def test_d_043_excludes_agree_with_git(tmp_path, look):
     """A tree and patterns of every kind give the list of files that git itself would give."""
-    make(tmp_path, "t/a/b.o", "t/a/x/b.o", "t/doc/frotz", "t/a/doc/frotz", "t/k/z.bak", "t/k/!odd", "t/q/1/2/3")
+    make(
+        tmp_path, "t/a/b.o", "t/a/x/b.o", "t/doc/frotz", "t/a/doc/frotz", "t/k/z.bak", "t/k/!odd", "t/q/1/2/3"
+    )
     patterns = ("*.o", "!a/x/b.o", "doc/frotz", "**/z.bak", "q/**/3", "\\!odd")
     ours = files(look(Input(src="t", exclude=patterns)))
     (tmp_path / "t" / ".gitignore").write_text("\n".join(patterns))
@@ -150,7 +152,9 @@ def test_d_046_missing_and_unreadable_are_told_together(tmp_path):
     for folder in [tmp_path, *tmp_path.parents]:
         if folder.stat().st_uid == os.getuid() and folder not in (Path("/"), Path("/tmp")):
             folder.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), tmp_path], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), tmp_path], capture_output=True, text=True
+    )
     assert "inputs[1].src: gone: is not there" in done.stdout, done.stderr
     assert "t/secret: Permission denied" in done.stdout
 

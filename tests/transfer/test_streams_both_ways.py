@@ -78,7 +78,11 @@ NAME = st.one_of(
 
 
 @settings(max_examples=20, deadline=None)
-@given(tree=st.dictionaries(st.lists(NAME, min_size=1, max_size=3).map(tuple), st.binary(max_size=600), max_size=6))
+@given(
+    tree=st.dictionaries(
+        st.lists(NAME, min_size=1, max_size=3).map(tuple), st.binary(max_size=600), max_size=6
+    )
+)
 def test_any_tree_without_control_characters_round_trips(tree, open_local_session, see):
     """Names of any other bytes survive both ways."""
     with tempfile.TemporaryDirectory() as here:
@@ -105,7 +109,9 @@ def test_sending_again_converges(tmp_path, open_local, runtime, see):
     top = tmp_path / "in"
     fill(top, 60, 50_000)
     with pytest.raises(ConnectionLost):
-        send_stream(lambda s: open_local(s, cut_after=1_000_000), manifest(top), f"{tmp_path}/up", runtime=runtime)
+        send_stream(
+            lambda s: open_local(s, cut_after=1_000_000), manifest(top), f"{tmp_path}/up", runtime=runtime
+        )
     send_stream(open_local, manifest(top), f"{tmp_path}/up", runtime=runtime)
     assert see(tmp_path / "up") == see(top)
 
@@ -114,7 +120,7 @@ def test_a_full_remote_disk_is_told_before_anything_is_sent(tmp_path, open_local
     """The space check refuses what can't fit, with numbers, and makes no file."""
     top = tmp_path / "in"
     fill(top, 10, 1_000_000)
-    with pytest.raises(TransferError, match="no space: .* KiB free, .* KiB needed") as caught:
+    with pytest.raises(TransferError, match=r"no space: .* KiB free, .* KiB needed") as caught:
         send_stream(open_local, manifest(top), f"{small_disk}/up", runtime=runtime)
     assert "disk" in caught.value.hint
     assert not any((small_disk / "up").iterdir())
@@ -131,7 +137,11 @@ def test_a_disk_that_fills_on_the_way_stops_the_upload_early(tmp_path, runtime, 
     sent: list[int] = []
     with pytest.raises(TransferError, match="disk is full"):
         send_stream(
-            lambda s: open_local(s, env=env), manifest(top), f"{small_disk}/up", runtime=runtime, progress=sent.append
+            lambda s: open_local(s, env=env),
+            manifest(top),
+            f"{small_disk}/up",
+            runtime=runtime,
+            progress=sent.append,
         )
     assert max(sent) < 150_000_000
 
@@ -170,9 +180,14 @@ def test_a_volume_that_keeps_no_modes_still_takes_files(tmp_path, fake_tar, runt
     """tar's status 2 with nothing but "Cannot change mode" is success; any other 2 is not."""
     top = tmp_path / "in"
     fill(top, 2)
-    soft = fake_tar('$REAL "$@"; echo "tar: x: Cannot change mode to rw-------: Operation not permitted" >&2; exit 2')
+    soft = fake_tar(
+        '$REAL "$@"; echo "tar: x: Cannot change mode to rw-------: Operation not permitted" >&2; exit 2'
+    )
     send_stream(soft, manifest(top), f"{tmp_path}/up", runtime=runtime)
-    for body in ('$REAL "$@"; exit 2', '$REAL "$@"; echo "tar: x: Cannot open: Permission denied" >&2; exit 2'):
+    for body in (
+        '$REAL "$@"; exit 2',
+        '$REAL "$@"; echo "tar: x: Cannot open: Permission denied" >&2; exit 2',
+    ):
         with pytest.raises(TransferError):
             send_stream(fake_tar(body), manifest(top), f"{tmp_path}/up", runtime=runtime)
 
@@ -182,7 +197,9 @@ def test_status_zero_without_the_mark_is_a_failure(tmp_path, open_local, runtime
     top = tmp_path / "in"
     fill(top, 1)
     with pytest.raises(TransferError):
-        send_stream(lambda script: open_local("cat >/dev/null; exit 0"), manifest(top), "/nowhere", runtime=runtime)
+        send_stream(
+            lambda script: open_local("cat >/dev/null; exit 0"), manifest(top), "/nowhere", runtime=runtime
+        )
 
 
 def test_stop_ends_both_directions(tmp_path, open_local, runtime):
@@ -279,7 +296,9 @@ def test_d_063_a_full_disk_here_names_what_was_saved(tmp_path, open_local, runti
     """Whole files that fitted are home, the message names path and files, no torn file, no staging left."""
     top = tmp_path / "in"
     fill(top, 12, 1_000_000)
-    with pytest.raises(TransferError, match=r"No space left on device; saved before that: [1-4] files") as caught:
+    with pytest.raises(
+        TransferError, match=r"No space left on device; saved before that: [1-4] files"
+    ) as caught:
         fetch_stream(open_local, str(tmp_path), "in", small_disk / "down", runtime=runtime)
     assert str(small_disk / "down") in caught.value.message
     saved = [p for p in (small_disk / "down").rglob("*") if p.is_file()]
@@ -314,7 +333,9 @@ def test_d_063_a_destination_that_cannot_be_written_is_named(tmp_path):
                 print(error.message)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), Path(__file__).parent, tmp_path], capture_output=True, text=True
+        [sys.executable, "-c", textwrap.dedent(code), Path(__file__).parent, tmp_path],
+        capture_output=True,
+        text=True,
     )
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr
@@ -339,7 +360,9 @@ def test_a_budget_refuses_what_is_too_much(tmp_path, open_local, runtime):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/big").write_bytes(bytes(5000))
     (tmp_path / "in/small").write_bytes(bytes(50))
-    fetched = fetch_stream(open_local, str(tmp_path), "in", tmp_path / "down", runtime=runtime, max_bytes=1000)
+    fetched = fetch_stream(
+        open_local, str(tmp_path), "in", tmp_path / "down", runtime=runtime, max_bytes=1000
+    )
     assert [f[0] for f in fetched.files] == ["small"]
     assert "big" in fetched.refused[0]
 

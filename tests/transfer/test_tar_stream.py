@@ -29,7 +29,9 @@ NAME = st.one_of(
 ).filter(lambda n: not set(n) & {0, 47} and n not in (b".", b"..") and len(n) <= 255)
 TREE = st.dictionaries(
     st.lists(NAME, min_size=1, max_size=4).map(tuple),
-    st.tuples(st.one_of(st.binary(max_size=1500), st.integers(0, 3 * BLOCK).map(bytes)), st.integers(0, 0o777)),
+    st.tuples(
+        st.one_of(st.binary(max_size=1500), st.integers(0, 3 * BLOCK).map(bytes)), st.integers(0, 0o777)
+    ),
     max_size=8,
 )
 
@@ -88,7 +90,9 @@ def test_the_reader_understands_every_format_of_gnu_tar(tmp_path, form):
     (top / long / "é漢").write_bytes(b"x" * 1000)
     (top / "empty").touch()
     (top / "link").symlink_to("empty")
-    made = subprocess.run(["tar", f"--format={form}", "-cC", top, "."], check=True, capture_output=True).stdout
+    made = subprocess.run(
+        ["tar", f"--format={form}", "-cC", top, "."], check=True, capture_output=True
+    ).stdout
     found = {name: (kind, content, link) for name, kind, content, link in members(made)}
     assert found[f"./{long}/é漢".encode()] == (b"0", b"x" * 1000, b"")
     assert found[b"./empty"] == (b"0", b"", b"")

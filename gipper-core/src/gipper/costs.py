@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from gipper.cost_client import Client
@@ -103,15 +104,13 @@ class CostModel:
         self._hosts = history.hosts(info.name)
         self._where: dict[tuple[str | None, str | None], Where] = {}
         self._compute: dict[tuple[str, float] | None, Sourced] = {}
+        self._fees: dict[Decimal, float] = {}
 
     def where(self, offer: Offer) -> Where:
         """History of the offer's machine, or of its provider and country where the machine is new."""
-        host = offer.host_id if offer.host_id in self._hosts else None
-        key = (host, offer.region)
-        found = self._where.get(key)
-        if found is None:
-            found = self._where[key] = self._look_up(host, offer.region)
-        return found
+        host = offer.host_id
+        key = (host if host in self._hosts else None, offer.region)
+        return self._where.get(key) or self._look_up(*key)
 
     def _look_up(self, host: str | None, region: str | None) -> Where:
         name, history, usual = self.info.name, self.history, self.info.ready_s
@@ -122,15 +121,16 @@ class CostModel:
         )
         down = _measured(history.link_mbps(name, host, region, "down"))
         up = _measured(history.link_mbps(name, host, region, "up"))
-        return Where(*ready, p_fail(history.failures(name, host)), *down, *up)
+        found = Where(*ready, p_fail(history.failures(name, host)), *down, *up)
+        self._where[host, region] = found
+        return found
 
     def compute(self, gpu: GpuModel | None) -> Sourced:
         """Seconds of the command itself on `gpu`."""
         key = None if gpu is None else (gpu.name, gpu.memory_gb)
-        found = self._compute.get(key)
-        if found is None:
-            found = self._compute[key] = compute_s(self.job, self.client, self.history, gpu)
-        return found
+        if key not in self._compute:
+            self._compute[key] = compute_s(self.job, self.client, self.history, gpu)
+        return self._compute[key]
 
     def phases(self, offer: Offer) -> Phases:
         """Predicted seconds of each phase."""
@@ -142,11 +142,11 @@ class CostModel:
 
     def floats(self, offer: Offer, adjustments: Sequence[CostAdjustment] = ()) -> tuple[float, ...]:
         """The fields of `Figures` without their names: tens of thousands of offers are ranked by these."""
-        where, usd_h = self.where(offer), float(offer.usd_h)
-        ready, compute = where.ready_s, self.compute(offer.gpu).value
+        ready, _, p_bad, down_host, _, up_host, _ = self.where(offer)
+        usd_h, compute = float(offer.usd_h), self.compute(offer.gpu).value
         setup, into_mb, fetch_mb, home_mb, hour, billing, failure, up_cap, down_cap = self._constants
-        down_host = where.down_mbps or self.links.told(offer.down_mbps)
-        up_host = where.up_mbps or self.links.told(offer.up_mbps)
+        down_host = down_host or self.links.told(offer.down_mbps)
+        up_host = up_host or self.links.told(offer.up_mbps)
         down = down_host if down_host < up_cap else up_cap
         up = up_host if up_host < down_cap else down_cap
         upload_s, fetch_s, download_s = into_mb / down, fetch_mb / down_host, home_mb / up
@@ -158,18 +158,27 @@ class CostModel:
         if expected < 0:
             expected = 0.0
         wait_h = (ready + FAILURE_EXTRA_S) / 3600
-        risk = where.p_fail * (failure + wait_h * (usd_h + hour))
+        risk = p_bad * (failure + wait_h * (usd_h + hour))
         score = expected + risk + hour * wall / 3600
         return (
             usd_h, ready, upload_s, fetch_s, compute, download_s, wall, rental, bandwidth,
-            expected, where.p_fail, risk, score, down, down_host, up, up_host,
+            expected, p_bad, risk, score, down, down_host, up, up_host,
         )  # fmt: skip
 
     def _bandwidth(self, offer: Offer) -> float:
-        down, up = offer.download_usd_per_gb, offer.upload_usd_per_gb
-        into, home = self._into_gb, self.download_gb
-        usd = into * float(down) if into and down else 0.0
-        return usd + home * float(up) if home and up else usd
+        into, home, usd = self._into_gb, self.download_gb, 0.0
+        if into and offer.download_usd_per_gb:
+            usd = into * self._fee(offer.download_usd_per_gb)
+        if home and offer.upload_usd_per_gb:
+            usd += home * self._fee(offer.upload_usd_per_gb)
+        return usd
+
+    def _fee(self, usd_per_gb: Decimal) -> float:
+        # Few fees are asked by many offers, and looking one up takes a tenth of converting it.
+        found = self._fees.get(usd_per_gb)
+        if found is None:
+            found = self._fees[usd_per_gb] = float(usd_per_gb)
+        return found
 
 
 class Links:

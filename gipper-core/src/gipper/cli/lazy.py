@@ -22,8 +22,9 @@ class Entry(NamedTuple):
 class LazyGroup(click.Group):
     """`table` maps names to commands in the order of the help; `find` may know what isn't in it.
 
-    `find(name)` is asked once an unknown name was typed; None = nor does it know it. Without a subcommand the group prints its help and exits 0,
-    unless `invoke_without_command` is set.
+    `find(name)` is asked once an unknown name was typed; it answers None where it doesn't know it
+    either. Without a subcommand the group prints its help and exits 0, unless
+    `invoke_without_command` is set.
     """
 
     def __init__(

@@ -15,6 +15,11 @@ def notice(folder: Path, state: files.State) -> dict[str, str]:
 
     Raises LedgerError where a later gipper wrote it, sqlite3.Error and OSError where it can't be read.
     """
+    # Without the lock head and file may be of two moments while a ledger is begun: damage stays.
+    return _once(folder, state) and _once(folder, files.load_state(folder))
+
+
+def _once(folder: Path, state: files.State) -> dict[str, str]:
     known = head.read(folder)
     path = files.writing(folder, state)
     try:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from gipper.ledger.chain import COLUMNS, Row
-from gipper.ledger.faults import is_busy
+from gipper.ledger.faults import is_unreadable, primary_code
 from gipper.values.receipts import stamp
 
 Fetch = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
@@ -126,7 +126,7 @@ def _by_index(fetch: Fetch, want: Query) -> array[int] | None:
     try:
         return array("q", sorted(_seqs(fetch, want)))
     except sqlite3.DatabaseError as error:
-        if is_busy(error):
+        if not is_unreadable(error) and primary_code(error) != sqlite3.SQLITE_ERROR:
             raise
         return None
 
@@ -175,7 +175,7 @@ def _attempt(fetch: Fetch, sql: str, values: Sequence[Any]) -> list[tuple[Any, .
     try:
         return fetch(sql, values)
     except sqlite3.DatabaseError as error:
-        if is_busy(error):
+        if not is_unreadable(error) and primary_code(error) != sqlite3.SQLITE_ERROR:
             raise
         return None
 

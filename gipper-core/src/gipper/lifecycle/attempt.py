@@ -22,7 +22,7 @@ from gipper.lifecycle.waiting import Door, Ready, wait_ready
 from gipper.remote import Manifest, Remote, Sent
 from gipper.values.estimates import Estimate
 from gipper.values.jobs import Job
-from gipper.values.machines import Machine
+from gipper.values.machines import Machine, as_offered
 from gipper.values.offers import Offer
 from gipper.values.receipts import (
     CustodyUpload,
@@ -95,7 +95,8 @@ class Attempt:
         """
         ready = self._wait()
         self.link = Link(self.services, self.rental, self.work.door, ready)
-        env = self.work.preflight(self.services, self.rental, ready.remote, self.work.job, ready.machine)
+        machine = as_offered(ready.machine, self.offer, self.work.job.pod.disk_gb or 0.0)
+        env = self.work.preflight(self.services, self.rental, ready.remote, self.work.job, machine)
         self._stop_if_asked("before the upload")
         deadline = self.services.runtime.monotonic() + self.limits.upload
         home = self.link.call(remote_job.home_folder, until=deadline, stop=self.interrupts.once)

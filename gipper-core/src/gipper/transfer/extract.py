@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Set
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -177,7 +178,7 @@ class Extractor:
         """Give all staged files and links their final names and make that durable."""
         self._commit(keep=0)
         for parts, target in self._links:
-            self._named(parts, lambda parts=parts, target=target: self._link(parts, target))
+            self._named(parts, partial(self._link, parts, target))
         os.fsync(self._root)
 
     def salvage(self, *, cut: bool) -> None:
@@ -211,7 +212,7 @@ class Extractor:
                 self.changed.append(path)
                 if self._dirs.find(one.parts) is not None:
                     continue
-            self._named(one.parts, lambda one=one, path=path: self._move(one, path, mover))
+            self._named(one.parts, partial(self._move, one, path, mover))
 
     def _named(self, parts: Parts, act: Callable[[], None]) -> None:
         try:

@@ -30,7 +30,7 @@ class Reading:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of a regular file; OSError where it isn't one. Links aren't followed, fifos don't block."""
+    """A descriptor of a regular file; OSError for anything else. Follows no link, waits for no fifo."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -178,7 +179,7 @@ def _read_files(state: _Pass, runtime: Runtime) -> None:
     slots = [(b, e) for b in state.bases.values() for e in b.values() if e.type == "file"]
     large = [s for s in slots if s[1].size >= _LARGE]
     shares = [large[n::_TASKS] for n in range(_TASKS) if large[n::_TASKS]]
-    tasks = [runtime.spawn("read inputs", lambda share=share: _read_share(share, state)) for share in shares]
+    tasks = [runtime.spawn("read inputs", partial(_read_share, share, state)) for share in shares]
     try:
         _read_share([s for s in slots if s[1].size < _LARGE], state)
     finally:

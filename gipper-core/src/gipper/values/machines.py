@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import attrs
 
+from gipper.values.offers import GpuModel, Offer
+
 Protocol_ = Literal["tcp", "udp"]
 
 
@@ -58,7 +60,10 @@ def _ports(value: Iterable[Port]) -> tuple[Port, ...]:
 
 @attrs.frozen(kw_only=True)
 class Machine:
-    """A machine as its provider tells of it; unknown things are None. `machine["id"]` works too."""
+    """A machine as its provider tells of it; unknown things are None. `machine["id"]` works too.
+
+    Before the preflight, core fills in what only the offer said: GPU, count, disk and memory.
+    """
 
     provider: str
     id: str
@@ -71,11 +76,27 @@ class Machine:
     host_id: str | None = None
     host_key: str | None = None
     fault: str | None = None
+    gpu: GpuModel | None = None
+    gpu_count: int | None = None
+    disk_gb: float | None = None
+    memory_gb: float | None = None
 
     def __getitem__(self, key: str) -> Any:
         if key not in _MACHINE_FIELDS:
             raise KeyError(key)
         return getattr(self, key)
+
+
+def as_offered(machine: Machine, offer: Offer, disk_gb: float) -> Machine:
+    """`machine` with what the market didn't say of it taken from the offer and from the disk asked for."""
+    return attrs.evolve(
+        machine,
+        gpu=machine.gpu or offer.gpu,
+        gpu_count=offer.gpu_count if machine.gpu_count is None else machine.gpu_count,
+        disk_gb=disk_gb if machine.disk_gb is None else machine.disk_gb,
+        memory_gb=offer.memory_gb if machine.memory_gb is None else machine.memory_gb,
+        host_id=machine.host_id or offer.host_id,
+    )
 
 
 _MACHINE_FIELDS = frozenset(f.name for f in attrs.fields(Machine))
