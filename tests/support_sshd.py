@@ -1,9 +1,9 @@
 """A real OpenSSH server on loopback, and a TCP relay that can be made to misbehave.
 
-    with Sshd(folder) as sshd:          # running, with host key, authorized key and a home of its own
-        target = sshd.target()          # a gipper Target with pins of its own
-    with Relay(sshd.port) as relay:     # in front of it
-        relay.drop() | stall() | heal() | reset() | cut_after(bytes)
+with Sshd(folder) as sshd:          # running, with host key, authorized key and a home of its own
+    target = sshd.target()          # a gipper Target with pins of its own
+with Relay(sshd.port) as relay:     # in front of it
+    relay.drop() | stall() | heal() | reset() | cut_after(bytes)
 """
 
 from __future__ import annotations
@@ -146,9 +146,7 @@ class Sshd:
         """Another host key, used from the next start on."""
         for path in (self.host_key_file, self.host_key_file.with_suffix(".pub")):
             path.unlink(missing_ok=True)
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", type_, "-N", "", "-f", str(self.host_key_file)], check=True
-        )
+        subprocess.run(["ssh-keygen", "-q", "-t", type_, "-N", "", "-f", str(self.host_key_file)], check=True)
 
     def ssh_options(self) -> list[str]:
         """Options for OpenSSH's own client: this server, this key, nobody's configuration."""

@@ -60,8 +60,6 @@ def worker(action: str, where: str, remote_dir: str, local: str) -> None:
     from gipper.remote import Target
     from gipper.runtime import RealRuntime
     from gipper.ssh.remote import SshDialer
-    from gipper.transfer.inputs import survey
-    from gipper.values.jobs import Input
     from gipper.values.machines import Address
 
     port, user, key, pins = where.split("|")
@@ -75,6 +73,9 @@ def worker(action: str, where: str, remote_dir: str, local: str) -> None:
     )
     if action == "up":
         start = time.perf_counter()
+        from gipper.transfer.inputs import survey
+        from gipper.values.jobs import Input
+
         inputs = [Input(src=local, dst=".")]
         found = survey(inputs, Path("/"), scanner=None, classify=None, progress=None, runtime=runtime)
         pass_s = time.perf_counter() - start

@@ -43,7 +43,8 @@ def opened(
 def filled(folder: Path, count: int) -> list[Receipt]:
     """`count` receipts in `folder`, everything closed again."""
     store = opened(folder)
-    receipts = [store.append(note(f"n{i}"), run=RUN) for i in range(1, count + 1)]
+    with store.transaction() as tx:
+        receipts = [tx.append(note(f"n{i}"), run=RUN) for i in range(1, count + 1)]
     store.close()
     return receipts
 

@@ -14,7 +14,7 @@ from gipper.errors import BadHost
 from gipper.jobfile import LoadedJob, resolved
 from gipper.launch import Launch
 from gipper.lifecycle.services import Interrupts
-from gipper.lifecycle.supervisor import RunResult
+from gipper.lifecycle.results import RunResult
 from gipper.outcomes import Outcome
 from gipper.plugins.registry import Registry
 from gipper.runtime import RealRuntime

@@ -145,14 +145,12 @@ def test_a_stopped_server_is_ended_by_force(market: Any, monkeypatch: Any) -> No
 def test_a_fork_loop_is_ended(market: Any) -> None:
     """Processes that keep starting others don't outrun terminate."""
     machine = market.rent()
-    # Each round starts its successor in a new session before it ends itself.
-    home = market.machines / machine.id / "home"
-    # Counted, so that a terminate that loses the race fails this test and not this machine.
-    (home / "again.sh").write_text(
-        "[ $1 -lt 400 ] || exit; setsid sh again.sh $(($1 + 1)) & setsid sh -c 'sleep 3003' & sleep 0.02\n"
-    )
-    loop = "setsid sh again.sh 0 </dev/null >/dev/null 2>&1 &"
+    # Each round starts the next in a session of its own and leaves another process behind.
+    again = "sleep 0.02; [ $1 = 0 ] || setsid sh again.sh $(($1 - 1)) & setsid sleep 30 & exit"
+    (market.machines / machine.id / "home" / "again.sh").write_text(again)
+    loop = "setsid sh again.sh 300 </dev/null >/dev/null 2>&1 &"
     market.ssh(machine, loop)
+    market.until(lambda: len(market.processes()) > 10, "some rounds ran")
     market.provider.gipper_terminate(machine.id)
     assert market.processes() == []
 

@@ -10,32 +10,18 @@ from source_tree import Module, imports, modules
 
 # From the bottom up; a module imports from its own layer and those before it. A name without a dot
 # pattern is that module; "x*" covers modules that were split from x, "x.*" a package's insides.
-LAYERS = (
-    ("values", ("errors", "runtime", "money", "naming", "outcomes", "markers", "values", "values.*")),
-    ("contracts", ("remote", "context", "hookspecs", "api")),
-    (
-        "services",
-        (
-            *(
-                "paths",
-                "installation",
-                "schema*",
-                "keys",
-                "settings*",
-                "strict*",
-                "redact*",
-                "http*",
-                "job",
-                "job_*",
-                "jobfile*",
-            ),
-            *("ledger", "ledger.*", "plugins", "plugins.*"),
-        ),
-    ),
-    ("choice", ("gpus", "gpu_table", "cost*", "estimate_wire", "filters", "market", "planning*", "history*")),
-    ("work", ("ssh", "ssh.*", "transfer", "transfer.*", "lifecycle", "lifecycle.*")),
-    ("core", ("core", "core_*", "diagnosis", "launch", "run", "providers")),
-    ("command", ("cli", "cli.*", "__main__")),
+LAYERS = tuple(
+    tuple(line.split())
+    for line in (
+        "errors runtime money naming outcomes markers values values.*",
+        "remote context hookspecs api",
+        "paths folders installation schema* keys settings* strict* redact* http* job job_* jobfile*"
+        " ledger ledger.* plugins plugins.*",
+        "gpus gpu_table cost* estimate_wire filters market planning* history*",
+        "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
+        "core core_* diagnosis launch run providers",
+        "cli cli.* __main__",
+    )
 )
 # Packages beside the layers, and all that they may import of gipper.
 BESIDE = {
@@ -73,7 +59,7 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _layer(name: str) -> int | None:
-    return next((i for i, (_, patterns) in enumerate(LAYERS) if _fits(name, patterns)), None)
+    return next((i for i, patterns in enumerate(LAYERS) if _fits(name, patterns)), None)
 
 
 def _beside(name: str) -> str | None:

@@ -35,7 +35,9 @@ def dial(runtime: RealRuntime) -> Iterator[Dial]:
     """dial(target, patience=..., timeout_s=...) → SshRemote, closed at the end of the test."""
     opened: list[SshRemote] = []
 
-    def one(target: Target, *, patience: Patience | None = None, timeout_s: float = 20.0, **more: Any) -> SshRemote:
+    def one(
+        target: Target, *, patience: Patience | None = None, timeout_s: float = 20.0, **more: Any
+    ) -> SshRemote:
         remote = SshDialer(runtime, patience=patience).dial(target, timeout_s=timeout_s, **more)
         opened.append(remote)
         return remote

@@ -103,7 +103,9 @@ def test_d_035_chatty_shells(tmp_path: Path, dial: Dial) -> None:
     banner = tmp_path / "banner"
     banner.write_text("".join(f"line {i} of {{a banner\n" for i in range(40)))
     with Sshd(tmp_path / "sshd", extra=[f"Banner {banner}"]) as sshd:
-        (sshd.home / ".bashrc").write_text("echo 'Welcome {not json}'; echo warning >&2; printf 'no line end'\n")
+        (sshd.home / ".bashrc").write_text(
+            "echo 'Welcome {not json}'; echo warning >&2; printf 'no line end'\n"
+        )
         remote = dial(sshd.target())
         noisy = subprocess.run(
             ["ssh", *sshd.ssh_options(), sshd.host, "echo x"], check=True, capture_output=True

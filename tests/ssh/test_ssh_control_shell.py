@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +29,19 @@ def test_status_is_exact(remote: SshRemote, status: int) -> None:
 
 @pytest.mark.parametrize(
     "script",
-    ["echo 'unbalanced", 'echo "', "(", "}", "cat <<END\n", "if", "case x in", "echo $(", "\\", "exec 1>&-", "`"],
+    [
+        "echo 'unbalanced",
+        'echo "',
+        "(",
+        "}",
+        "cat <<END\n",
+        "if",
+        "case x in",
+        "echo $(",
+        "\\",
+        "exec 1>&-",
+        "`",
+    ],
 )
 def test_broken_scripts_break_nothing(remote: SshRemote, script: str) -> None:
     """Whatever is wrong with a script, it has an answer and so has the next one."""
@@ -125,7 +138,7 @@ def test_fuzzed_scripts_never_lose_the_frame(remote: SshRemote, script: str) -> 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     borders = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
-    return [data[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(borders)]
 
 
 CUTS = st.lists(st.integers(0, 10_000), max_size=12)

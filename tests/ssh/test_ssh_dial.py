@@ -90,7 +90,7 @@ def test_closed_port(sshd: Sshd, dial: Dial) -> None:
 
 def test_unknown_name(sshd: Sshd, dial: Dial) -> None:
     """A host name that doesn't resolve is unreachable."""
-    with pytest.raises(ConnectFailed, match="nowhere.invalid:22") as caught:
+    with pytest.raises(ConnectFailed, match=r"nowhere\.invalid:22") as caught:
         dial(sshd.target(addresses=[Address(host="nowhere.invalid")]))
     assert caught.value.kind == "unreachable"
 
@@ -161,9 +161,9 @@ def test_d_030_key_accepted_late(tmp_path: Path, dial: Dial) -> None:
 
 def test_one_try_too_many_is_auth(tmp_path: Path, dial: Dial) -> None:
     """A server that hangs up after the first refused key is told as a refused key, too."""
-    with Sshd(tmp_path / "sshd", authorize=False, extra=["MaxAuthTries 1"]) as sshd:
-        with pytest.raises(ConnectFailed) as caught:
-            dial(sshd.target())
+    strict = Sshd(tmp_path / "sshd", authorize=False, extra=["MaxAuthTries 1"])
+    with strict as sshd, pytest.raises(ConnectFailed) as caught:
+        dial(sshd.target())
     assert caught.value.kind == "auth"
 
 
@@ -180,7 +180,8 @@ def test_d_033_hostile_user_configuration(sshd: Sshd, dial: Dial, own_folders: P
     folder = own_folders / ".ssh"
     folder.mkdir(mode=0o700)
     (folder / "config").write_text(
-        "Host *\n Port 1\n ProxyCommand false\n IdentityFile /nonexistent\n ControlMaster auto\n User nobody\n"
+        "Host *\n Port 1\n ProxyCommand false\n IdentityFile /nonexistent\n"
+        " ControlMaster auto\n User nobody\n"
     )
     (folder / "id_ed25519").write_text("not a key\n")
     assert dial(sshd.target()).run("echo in").text == "in"

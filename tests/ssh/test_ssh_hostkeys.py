@@ -121,7 +121,8 @@ def test_two_first_contacts_agree(tmp_path: Path, runtime: RealRuntime) -> None:
     pins = tmp_path / "pins"
     for i in range(20):
         tasks = [
-            runtime.spawn("pin", lambda key=key, i=i: check_pin(pins, f"m{i}", key, None)) for key in (KEY, OTHER)
+            runtime.spawn("pin", lambda key=key, i=i: check_pin(pins, f"m{i}", key, None))
+            for key in (KEY, OTHER)
         ]
         refusals = 0
         for task in tasks:

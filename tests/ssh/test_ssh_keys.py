@@ -12,7 +12,11 @@ import pytest
 from gipper.errors import ConfigError
 from gipper.ssh.keys import KEY_NAME, ensure_key
 
-MAKE = "import sys, pathlib; from gipper.ssh.keys import ensure_key; print(ensure_key(pathlib.Path(sys.argv[1])).public)"
+MAKE = """
+import pathlib, sys
+from gipper.ssh.keys import ensure_key
+print(ensure_key(pathlib.Path(sys.argv[1])).public)
+"""
 
 
 def test_made_once_and_private(tmp_path: Path) -> None:

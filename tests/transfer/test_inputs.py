@@ -125,10 +125,10 @@ def test_d_045_dangling_and_looping_links_end(tmp_path, look):
     assert found.bytes == 3
 
 
-def test_d_046_missing_and_unreadable_are_told_together(tmp_path):
+def test_d_046_missing_and_unreadable_are_told_together(open_folder):
     """As an ordinary user, a missing source and a file without permission are one error before a rent."""
-    make(tmp_path, "t/secret", "t/ok")
-    (tmp_path / "t/secret").chmod(0)
+    make(open_folder, "t/secret", "t/ok")
+    (open_folder / "t/secret").chmod(0)
     code = """
         import os, sys
         from pathlib import Path
@@ -149,11 +149,8 @@ def test_d_046_missing_and_unreadable_are_told_together(tmp_path):
         except ConfigError as error:
             print(error.message)
     """
-    for folder in [tmp_path, *tmp_path.parents]:
-        if folder.stat().st_uid == os.getuid() and folder not in (Path("/"), Path("/tmp")):
-            folder.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), tmp_path], capture_output=True, text=True
+        [sys.executable, "-c", textwrap.dedent(code), open_folder], capture_output=True, text=True
     )
     assert "inputs[1].src: gone: is not there" in done.stdout, done.stderr
     assert "t/secret: Permission denied" in done.stdout

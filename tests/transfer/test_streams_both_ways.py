@@ -306,15 +306,12 @@ def test_d_063_a_full_disk_here_names_what_was_saved(tmp_path, open_local, runti
     assert all(p.read_bytes() == (top / p.relative_to(small_disk / "down")).read_bytes() for p in saved)
 
 
-def test_d_063_a_destination_that_cannot_be_written_is_named(tmp_path):
+def test_d_063_a_destination_that_cannot_be_written_is_named(open_folder):
     """As an ordinary user, a folder without permission gives a TransferError with its path."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/f").write_bytes(b"x")
-    closed = tmp_path / "closed"
+    (open_folder / "in").mkdir()
+    (open_folder / "in/f").write_bytes(b"x")
+    closed = open_folder / "closed"
     closed.mkdir(mode=0o555)
-    for folder in [tmp_path, *tmp_path.parents]:
-        if folder.stat().st_uid == os.getuid() and folder not in (Path("/"), Path("/tmp")):
-            folder.chmod(0o755)
     code = """
         import os, sys
         sys.path.insert(0, sys.argv[1])
@@ -333,7 +330,7 @@ def test_d_063_a_destination_that_cannot_be_written_is_named(tmp_path):
                 print(error.message)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), Path(__file__).parent, tmp_path],
+        [sys.executable, "-c", textwrap.dedent(code), Path(__file__).parent, open_folder],
         capture_output=True,
         text=True,
     )

@@ -15,6 +15,9 @@ from gipper.errors import (
     Refused,
     Unsuitable,
 )
+from gipper.gpus import gpu_model, memory_as_sold
+from gipper.http_errors import HttpLost, HttpStatus, HttpUnsent, NotJson
+from gipper.http_text import json_of
 from gipper.markers import hookimpl
 from gipper.money import usd
 from gipper.remote import Completed, Remote
@@ -42,7 +45,10 @@ __all__ = [
     "Event",
     "GipperError",
     "GpuModel",
+    "HttpLost",
     "HttpSession",
+    "HttpStatus",
+    "HttpUnsent",
     "Job",
     "KeyCheck",
     "KeyMissing",
@@ -51,6 +57,7 @@ __all__ = [
     "Machine",
     "MachineState",
     "NoCapacity",
+    "NotJson",
     "Offer",
     "OfferGone",
     "OfferQuery",
@@ -67,6 +74,9 @@ __all__ = [
     "Task",
     "Unsuitable",
     "Watchdog",
+    "gpu_model",
     "hookimpl",
+    "json_of",
+    "memory_as_sold",
     "usd",
 ]

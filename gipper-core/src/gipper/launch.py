@@ -16,15 +16,16 @@ from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.lifecycle.attempt import PreflightFn, Work
 from gipper.lifecycle.checks import run_checks
+from gipper.lifecycle.results import RunResult
 from gipper.lifecycle.runfolder import RunFolder
 from gipper.lifecycle.services import Interrupts, Reporter, Services, SilentReporter
-from gipper.lifecycle.supervisor import RunResult, Supervisor
-from gipper.lifecycle.waiting import Door
+from gipper.lifecycle.supervisor import Supervisor
 from gipper.outcomes import Outcome
 from gipper.planning import plan
 from gipper.planning_values import Plan
 from gipper.plugins.handle import Provider
 from gipper.redact import KeyScanner
+from gipper.takeover import door
 from gipper.transfer.inputs import Survey, survey
 from gipper.values.jobs import Job
 from gipper.values.receipts import RunEnd, RunStart
@@ -49,6 +50,7 @@ class Launch:
     choice: Choice = Choice()
     reporter: Reporter = attrs.field(factory=SilentReporter)
     preflight: PreflightFn = run_checks
+    leave: bool = False
     running: Supervisor | None = None
 
     @property
@@ -117,17 +119,14 @@ class Launch:
             raise
         self.running = Supervisor(
             services, self._work(folder, surveyed, secrets), found, self.gipper.installation.inst,
-            self.gipper.provider, self._options, interrupts,
+            self.gipper.provider, self._options, interrupts, leave=self.leave,
         )  # fmt: skip
         return self.running.run()
 
     def _work(self, folder: RunFolder, surveyed: Survey, secrets: Mapping[str, str]) -> Work:
-        key = self.gipper.key_pair
-        door = Door(
-            dialer=self.gipper.dialer, key_file=key.private, public_key=key.public, pins=folder.known_hosts
-        )
         return Work(
-            job=self.job, folder=folder, manifests=surveyed.manifests, secrets=secrets, door=door,
+            job=self.job, folder=folder, manifests=surveyed.manifests, secrets=secrets,
+            door=door(self.gipper, folder),
             preflight=self.preflight, stream_redactor=self.gipper.redactor.stream,
         )  # fmt: skip
 
@@ -185,7 +184,7 @@ def _none_fits(found: Plan) -> str:
     return f"none of {found.seen} offers fits" + (f": {counted}" if counted else "")
 
 
-def log_copy(folder: RunFolder, log_dir: Path | None, job: Job) -> Path:
+def log_copy(folder: RunFolder, log_dir: Path | None) -> Path:
     """Where the log is for the user: the run folder's, or a copy in `log_dir`."""
     import shutil
 

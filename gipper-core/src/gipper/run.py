@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gipper.core import Gipper
     from gipper.launch import Launch
     from gipper.lifecycle.proof import Rental
+    from gipper.lifecycle.results import RunResult
     from gipper.lifecycle.services import Reporter, Services
-    from gipper.lifecycle.supervisor import RunResult
     from gipper.planning_values import Plan
     from gipper.remote import Remote
     from gipper.values.machines import Machine
@@ -79,7 +79,7 @@ def run(
     if log_dir is not None:
         from gipper.launch import log_copy
 
-        log_copy(RunFolder(launch.gipper.run_folder(result.run)), log_dir, job)
+        log_copy(RunFolder(launch.gipper.run_folder(result.run)), log_dir)
     return result
 
 

@@ -196,7 +196,9 @@ def _by_job(jobs: Sequence[JobCost]) -> tuple[list[str], list[list[object]]]:
 def _job_row(job: JobCost) -> list[object]:
     sums = total(job.charges)
     outcome = job.outcome or (None if job.run is None else "open")
-    return [job.run, job.name, _minutes(sums), sums.computed, sums.billed, outcome]
+    # While a job is open its cost isn't known, which is not the same as nothing.
+    computed = sums.computed if job.charges or job.outcome else None
+    return [job.run, job.name, _minutes(sums), computed, sums.billed, outcome]
 
 
 def _grouped(jobs: Sequence[JobCost], by: str) -> tuple[list[str], list[list[object]]]:

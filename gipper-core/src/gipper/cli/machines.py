@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,31 +94,6 @@ def _missing(gipper: Gipper, book: Book) -> bool:
     return bool(lost)
 
 
-@click.command("logs")
-@click.argument("run")
-def logs(run: str) -> None:
-    """Print the log of RUN as it is kept here, also after its machine is gone."""
-    from gipper.errors import ConfigError
-    from gipper.lifecycle.runfolder import RunFolder
-    from gipper.paths import Paths
-
-    folder = RunFolder.of(Paths.from_env(os.environ).data_folder, run)
-    if not folder.log.exists():
-        raise ConfigError(f"run {run} has no log: its job did not start", hint=f"gipper ledger --job {run}")
-    with folder.log.open("rb") as file:
-        if sys.stdout.isatty():
-            _shown_safely(file.read())
-        else:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-
-
-def _shown_safely(data: bytes) -> None:
-    from gipper.cli.console import Console
-
-    Console().log(data)
-
-
 @click.command("reap")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, do nothing.")
 @click.option("--unknown", is_flag=True, help="Also end machines that only look like gipper's.")
@@ -133,13 +105,10 @@ def reap(dry_run: bool, unknown: bool, as_json: bool) -> int:
     """
     from gipper.cli.console import Console
     from gipper.cli.render import print_json, say
-    from gipper.lifecycle.reaper import Reaper
+    from gipper.takeover import reaper
 
     gipper = _opened()
-    result = Reaper(
-        gipper.services(Console()), askable(gipper), gipper.installation.inst, gipper.paths.data_folder,
-        dry_run=dry_run, end_unknown=unknown,
-    ).run()  # fmt: skip
+    result = reaper(gipper, askable(gipper), Console(), dry_run=dry_run, end_unknown=unknown).run()
     if as_json:
         keys = ("verb", "provider", "pod", "name", "why")
         print_json([{k: getattr(line, k) for k in keys} for line in result.lines])

@@ -10,8 +10,11 @@ from gipper.cli.lazy import Entry, LazyGroup
 
 COMMANDS: Final = {
     "run": Entry("gipper.cli.run:run", "Run a job: rent, send, run, collect, give back, prove."),
+    "attach": Entry("gipper.cli.takeover:attach", "Go on with a run whose client died or left."),
+    "stop": Entry("gipper.cli.takeover:stop", "End a run's job, collect, give the machine back."),
+    "ssh": Entry("gipper.cli.takeover:ssh", "A shell on a run's machine; it is recorded."),
     "ls": Entry("gipper.cli.machines:ls", "gipper's machines that are listed now."),
-    "logs": Entry("gipper.cli.machines:logs", "The log of a run, also after its machine is gone."),
+    "logs": Entry("gipper.cli.logs:logs", "The log of a run, also after its machine is gone."),
     "reap": Entry("gipper.cli.machines:reap", "End what should be over; prove that it is gone."),
     "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
 }

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gipper.cli.options import json_option
+from gipper.errors import ConfigError, GipperError, NotProvedGone
 
 if TYPE_CHECKING:
+    from gipper.core import Gipper
     from gipper.launch import Launch
-    from gipper.lifecycle.supervisor import MachineEnd, RunResult
+    from gipper.lifecycle.results import RunResult
     from gipper.planning_values import Plan
 
 _SHOWN = 8
@@ -24,16 +26,20 @@ _SHOWN = 8
 @click.option("--gpu", help="Only this GPU.")
 @click.option("--throughput", type=click.FloatRange(min=0, min_open=True), help="Units a second.")
 @click.option("--log-dir", type=click.Path(path_type=Path), help="Also keep the job's log here.")
+@click.option("--detach", is_flag=True, help="Leave once the job runs (needs the reap timer).")
+@click.option("--unattended", is_flag=True, help="With --detach: leave although no reap timer is installed.")
 @json_option
 def run(
     job_file: Path, dry_run: bool, provider: str | None, gpu: str | None, throughput: float | None,
-    log_dir: Path | None, as_json: bool,
+    log_dir: Path | None, detach: bool, unattended: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Rent, check, upload, run, collect, give back, verify. The job's output goes to stdout."""
+    from gipper.cli.closing import tell_end
     from gipper.cli.console import Console
     from gipper.cli.render import warn
     from gipper.core import Gipper
-    from gipper.launch import Choice, Launch
+    from gipper.launch import Choice, Launch, log_copy
+    from gipper.lifecycle.runfolder import RunFolder
 
     gipper = Gipper.open(note=lambda text: warn(f"gipper: note: {text}"))
     launch = Launch(
@@ -45,8 +51,13 @@ def run(
         return 0
     if as_json:
         raise click.UsageError("--json goes with --dry-run")
+    launch.leave = _may_leave(gipper, detach=detach, unattended=unattended)
     result = _supervised(launch)
-    _tell_end(launch, result, log_dir)
+    log = log_copy(RunFolder(gipper.run_folder(result.run)), log_dir)
+    if result.left is not None:
+        _tell_left(result)
+    else:
+        tell_end(result, log)
     return result.exit_code
 
 
@@ -58,7 +69,42 @@ def _supervised(launch: Launch) -> RunResult:
     runtime = launch.gipper.runtime
     interrupts = Interrupts(runtime)
     launch.preflight = lambda *given: api.preflight(*given)
-    return supervised(runtime, interrupts, lambda: launch.run(interrupts), lambda: _at_risk(launch))
+    try:
+        return supervised(runtime, interrupts, lambda: launch.run(interrupts), lambda: _at_risk(launch))
+    except GipperError:
+        raise
+    except Exception as error:
+        risk = _at_risk(launch)
+        if risk is None:
+            raise
+        raise NotProvedGone(
+            f"a fault of gipper ended the run ({type(error).__name__}: {error}), and {risk}",
+            hint="gipper pod reap; then report this with --debug",
+        ) from error
+
+
+def _may_leave(gipper: Gipper, *, detach: bool, unattended: bool) -> bool:
+    if not detach:
+        if unattended:
+            raise click.UsageError("--unattended goes with --detach")
+        return False
+    from gipper.reaptimer import installed
+
+    if not unattended and not installed(gipper.env):
+        raise ConfigError(
+            "--detach needs somebody who ends the machine later: no reap timer is installed",
+            hint="gipper pod reap-timer install, or add --unattended and come back yourself",
+        )
+    return True
+
+
+def _tell_left(result: RunResult) -> None:
+    from gipper.cli.render import tell
+
+    tell(f"run {result.run} goes on without this client: {result.left}")
+    tell("outputs must be fetched by then; what is not fetched is lost")
+    tell(f"come back: gipper pod attach {result.run}")
+    tell(f"stop it:   gipper pod stop {result.run}")
 
 
 def _at_risk(launch: Launch) -> str | None:
@@ -73,67 +119,6 @@ def _at_risk(launch: Launch) -> str | None:
             f"{alive.provider.name} machine {alive.pod} ({alive.name}) may still cost ${alive.usd_h:.3f}/h"
         )
     return f"{which}; end it with: gipper pod reap (or in the market's own console)"
-
-
-def _tell_end(launch: Launch, result: RunResult, log_dir: Path | None) -> None:
-    from gipper.cli.render import tell, warn
-    from gipper.launch import log_copy
-    from gipper.lifecycle.runfolder import RunFolder
-
-    log = log_copy(RunFolder(launch.gipper.run_folder(result.run)), log_dir, launch.job)
-    warn(f"gipper: run {result.run} {result.outcome.value}: {result.reason}")
-    if result.hint:
-        warn(f"  next: {result.hint}")
-    tell(f"outputs: {_outputs(result)}; log: {log}")
-    for problem in result.collected.problems:
-        warn(f"gipper: not home: {problem}")
-    tell(f"phases: {_phases(result)}")
-    tell(f"cost: {_cost(result)}")
-    for end in result.machines:
-        tell(_proof(end))
-    if not result.machines:
-        tell(_no_machine(result))
-
-
-def _outputs(result: RunResult) -> str:
-    places = ", ".join(str(p) for p in result.collected.places)
-    files = f" ({result.collected.files} files, {result.collected.bytes:,} bytes)"
-    return places + files if places else "none"
-
-
-def _phases(result: RunResult) -> str:
-    t = result.timings
-    named = {
-        "ready": t.ready,
-        "setup": t.setup,
-        "upload": t.upload,
-        "command": t.compute,
-        "download": t.download,
-    }
-    return ", ".join(f"{name} {s:.1f} s" for name, s in named.items() if s is not None) or "none began"
-
-
-def _cost(result: RunResult) -> str:
-    spends = [s for end in result.machines for s in end.spends]
-    total = sum((s.usd for s in spends), start=type(spends[0].usd)(0)) if spends else 0
-    seconds = sum(s.seconds for s in spends)
-    return f"${total:.6f} by gipper's own count ({seconds:.0f} s rented); `gipper pod cost` has the rest"
-
-
-def _proof(end: MachineEnd) -> str:
-    if end.proof is None:
-        return (
-            f"machine {end.pod} ({end.provider}, {end.name}) is NOT proved gone and may still cost money; "
-            "type: gipper pod reap"
-        )
-    first, second = (t.strftime("%H:%M:%S.%f")[:-3] for t in end.proof.listings)
-    return f"machine {end.pod} ({end.provider}) gone: not listed at {first} and {second} UTC"
-
-
-def _no_machine(result: RunResult) -> str:
-    if result.doubt is not None:
-        return f"machine: unknown; {result.doubt}"
-    return "machine: none was rented"
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """Ctrl-C once: end the job, collect, give back. Twice: don't collect. Three times: leave, and say what
-may still cost money. SIGTERM and SIGHUP count like the first.
+may still cost money. SIGTERM and SIGHUP count like the first, and so does SIGUSR1, by which
+`gipper pod stop` asks.
 
 The run works in a task beside the main thread, so a signal never breaks a step in the middle: it only
 raises a flag that the steps look at.
@@ -21,7 +22,8 @@ from gipper.outcomes import EXIT_INTERRUPTED, EXIT_NOT_GONE
 from gipper.runtime import Runtime
 
 T = TypeVar("T")
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_WORDS: Final = {"SIGINT": "Ctrl-C", "SIGUSR1": "stop"}
 _POLL_S: Final = 0.1
 _TELL: Final = {
     1: "asked to stop: ending the job, bringing outputs home, giving the machine back (again: don't collect)",
@@ -51,7 +53,7 @@ def _raise(interrupts: Interrupts, level: int, name: str, at_risk: Callable[[], 
     if level >= 3:
         _leave(at_risk())
     warn(f"gipper: {_TELL[level]}")
-    interrupts.raise_to(level, "Ctrl-C" if name == "SIGINT" else name)
+    interrupts.raise_to(level, _WORDS.get(name, name))
 
 
 def _leave(machine: str | None) -> None:

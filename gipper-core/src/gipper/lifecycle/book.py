@@ -11,12 +11,14 @@ import attrs
 
 from gipper.money import ZERO, cost
 from gipper.values.receipts import (
+    Adopt,
     JobEnd,
     JobStart,
     PodCreate,
     PodCreateDoubtful,
     PodCreateFailed,
     PodIntent,
+    PodReserve,
     PodTerminate,
     PodTerminated,
     Receipt,
@@ -30,8 +32,8 @@ from gipper.values.receipts import (
 KINDS: Final = frozenset(
     c.kind
     for c in (
-        JobEnd, JobStart, PodCreate, PodCreateDoubtful, PodCreateFailed, PodIntent, PodTerminate,
-        PodTerminated, RunEnd, RunStart, Spend, SpendBilled,
+        Adopt, JobEnd, JobStart, PodCreate, PodCreateDoubtful, PodCreateFailed, PodIntent, PodReserve,
+        PodTerminate, PodTerminated, RunEnd, RunStart, Spend, SpendBilled,
     )
 )  # fmt: skip
 
@@ -56,6 +58,7 @@ class PodRecord:
     doubtful: bool = False
     pods: list[str] = attrs.field(factory=list)
     terminated: set[str] = attrs.field(factory=set)
+    gone_at: datetime | None = None
     asked: set[str] = attrs.field(factory=set)
     spends: dict[str, tuple[datetime, Decimal]] = attrs.field(factory=dict)
     billed: dict[str, Decimal] = attrs.field(factory=dict)
@@ -104,6 +107,7 @@ class RunRecord:
     job_started: bool = False
     job_ended: bool = False
     folder: str | None = None
+    limit_s: float | None = None
 
 
 @attrs.define
@@ -168,7 +172,8 @@ def _run_end(book: Book, r: Receipt) -> None:
 
 def _job_start(book: Book, r: Receipt) -> None:
     if r.run in book.runs:
-        book.runs[r.run].job_started, book.runs[r.run].folder = True, r["folder"]
+        record = book.runs[r.run]
+        record.job_started, record.folder, record.limit_s = True, r["folder"], r["limit_s"]
 
 
 def _job_end(book: Book, r: Receipt) -> None:
@@ -182,6 +187,17 @@ def _intent(book: Book, r: Receipt) -> None:
         attempt=r["attempt"], end=parse_stamp(r["end"]), usd_h=r["usd_h"], reserved=r["reserved_usd"],
         intended=r.ts, appear_s=r["appear_s"], gpu=r["gpu"],
     )  # fmt: skip
+
+
+def _reserve(book: Book, r: Receipt) -> None:
+    if r["name"] in book.pods:
+        record = book.pods[r["name"]]
+        record.reserved = max(record.reserved, r["reserved_usd"])
+
+
+def _adopt(book: Book, r: Receipt) -> None:
+    if r.run in book.runs:
+        book.runs[r.run].owner = r.payload["owner"]
 
 
 def _create(book: Book, r: Receipt) -> None:
@@ -207,6 +223,7 @@ def _terminated(book: Book, r: Receipt) -> None:
     record = book._machine(r)
     if record is not None:
         record.terminated.add(r["pod"])
+        record.gone_at = parse_stamp(r["described"])
 
 
 def _terminate(book: Book, r: Receipt) -> None:
@@ -234,6 +251,8 @@ _HANDLERS: Final[Mapping[str, Callable[[Book, Receipt], None]]] = {
     JobStart.kind: _job_start,
     JobEnd.kind: _job_end,
     PodIntent.kind: _intent,
+    PodReserve.kind: _reserve,
+    Adopt.kind: _adopt,
     PodCreate.kind: _create,
     PodCreateFailed.kind: _create_failed,
     PodCreateDoubtful.kind: _doubtful,

@@ -20,17 +20,26 @@ _OVERDUE_S: Final = 30.0
 class Follower:
     """Follows one job on one machine. `until` is the last moment (monotonic) to wait for its end."""
 
-    def __init__(self, services: Services, link: Link, folder: str, log: JobLog) -> None:
+    def __init__(
+        self, services: Services, link: Link, folder: str, log: JobLog,
+        tick: Callable[[], str | None] = lambda: None,
+    ) -> None:  # fmt: skip
         self.services = services
         self.link = link
         self.folder = folder
         self.log = log
+        self.tick = tick
         self.stored = True
+        self.over: str | None = None
 
     def follow(self, until: float, interrupts: Interrupts) -> JobEnded | None:
-        """The job's end, or None when the user asked to stop first. Raises HostLost, RemoteError."""
+        """The job's end, or None when it must be ended first: the user asked to stop, or `over` says why.
+
+        Raises HostLost, RemoteError.
+        """
         backoff = Backoff(most=_MOST_S)
-        while not interrupts.level:
+        while not interrupts.level and self.over is None:
+            self.over = self.tick()
             seen = self._poll(until)
             if self._complete(seen):
                 return seen.ended

@@ -3,22 +3,24 @@ in between would look forgotten. One failing provider doesn't stop the rest; two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from gipper.errors import ConfigError, GipperError
 from gipper.folders import make_private
 from gipper.installation import owner_alive
-from gipper.lifecycle.book import KINDS, Book
+from gipper.lifecycle.book import KINDS, Book, PodRecord, RunRecord
 from gipper.lifecycle.proof import Rental, end_machine
+from gipper.lifecycle.remote_job import Poll
+from gipper.lifecycle.resuming import Resumption
 from gipper.lifecycle.runfolder import RunFolder, RunLock
 from gipper.lifecycle.services import Services
 from gipper.lifecycle.spending import record_spend
-from gipper.lifecycle.verdicts import Client, Sight, Verdict, verdicts
+from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, verdicts
 from gipper.money import ZERO
 from gipper.naming import MachineName
 from gipper.plugins.handle import Provider
@@ -32,10 +34,14 @@ from gipper.values.receipts import (
     RunEnd,
 )
 
+Resume = Callable[[Provider, RunRecord, PodRecord, str], Resumption]
+# Endings that need no machine's answer come first; what is left comes last.
+_ORDER: Final[tuple[Action, ...]] = ("retry", "end", "prove", "close", "look", "leave")
+
 
 @attrs.frozen(kw_only=True)
 class ReapLine:
-    """One line of the answer. `verb`: would end, ended, retried, closed, left, failed."""
+    """One line of the answer. `verb`: would end, ended, retried, collected, closed, left, failed."""
 
     verb: str
     provider: str
@@ -55,12 +61,14 @@ class ReapResult:
 
 @attrs.define
 class Reaper:
-    """One pass over `providers`. `data` is the data folder with the run folders."""
+    """One pass over `providers`. `data` is the data folder with the run folders; `resume` takes up a run
+    whose client is dead (None: such runs are left until their end)."""
 
     services: Services
     providers: Sequence[Provider]
     inst: str
     data: Path
+    resume: Resume | None = None
     dry_run: bool = False
     end_unknown: bool = False
     lines: list[ReapLine] = attrs.field(factory=list)
@@ -74,8 +82,8 @@ class Reaper:
         book = Book.of(self.services.ledger.read(kinds=KINDS))
         for provider, machines in listings:
             sight = self._sight(provider, machines, book)
-            for verdict in sorted(verdicts(sight, book), key=lambda v: v.action == "leave"):
-                self._act(provider, verdict)
+            for verdict in sorted(verdicts(sight, book), key=lambda v: _ORDER.index(v.action)):
+                self._act(provider, verdict, book)
         self._unasked(book)
         self._missing(book)
         self._write()
@@ -112,8 +120,8 @@ class Reaper:
         record = book.runs.get(run)
         return owner_alive(Owner(**record.owner)) if record is not None else "dead"
 
-    def _act(self, provider: Provider, verdict: Verdict) -> None:
-        if verdict.action == "leave":
+    def _act(self, provider: Provider, verdict: Verdict, book: Book) -> None:
+        if verdict.action == "leave" or (verdict.action == "look" and (self.resume is None or self.dry_run)):
             self._tell("left", verdict)
             return
         if self.dry_run:
@@ -124,7 +132,12 @@ class Reaper:
             self._tell("left", attrs.evolve(verdict, why="another process is at it"))
             return
         try:
-            self._close(provider, verdict) if verdict.action == "close" else self._end(provider, verdict)
+            if verdict.action == "close":
+                self._close(provider, verdict)
+            elif verdict.action == "look":
+                self._look(provider, verdict, book)
+            else:
+                self._end(provider, verdict)
         finally:
             if lock is not None:
                 lock.release()
@@ -157,6 +170,37 @@ class Reaper:
         record_spend(self.services, rental, until, basis)
         self._end_run(rental, verdict.why)
         self._tell({"retry": "retried", "prove": "closed"}.get(verdict.action, "ended"), verdict)
+
+    def _look(self, provider: Provider, verdict: Verdict, book: Book) -> None:
+        record = verdict.record
+        assert record is not None and self.resume is not None
+        run = book.runs.get(record.run)
+        if run is None or not record.pods:
+            self._end(provider, attrs.evolve(verdict, why="its run never began"))
+            return
+        try:
+            resumption = self.resume(provider, run, record, "the reaper found its client dead")
+            seen = resumption.look()
+        except ConfigError as error:
+            self._tell("left", attrs.evolve(verdict, why=self.services.redact(error.message)))
+            return
+        try:
+            self._seen_job(verdict, seen, resumption)
+        finally:
+            resumption.close()
+
+    def _seen_job(self, verdict: Verdict, seen: Poll | None, resumption: Resumption) -> None:
+        attach = f"; go on with it: gipper pod attach {resumption.run.run}"
+        if seen is None:
+            self._tell("left", attrs.evolve(verdict, why=f"{verdict.why}, and it doesn't answer{attach}"))
+        elif seen.state == "running":
+            self._tell("left", attrs.evolve(verdict, why=f"{verdict.why}, and its job runs{attach}"))
+        else:
+            result = resumption.go_on()
+            unproved = [m.pod for m in result.machines if m.proof is None]
+            self.unproved += unproved
+            verb = "failed" if unproved else ("ended" if seen.state == "absent" else "collected")
+            self._tell(verb, attrs.evolve(verdict, why=f"{result.outcome.value}: {result.reason}"))
 
     def _rental(self, provider: Provider, verdict: Verdict) -> Rental:
         record, machine = verdict.record, verdict.machine

@@ -11,8 +11,8 @@ from decimal import Decimal
 
 import attrs
 
-from gipper.errors import CapRefused, Doubtful, GipperError, NotProvedGone, RentError
-from gipper.lifecycle.book import KINDS, Book
+from gipper.errors import Doubtful, GipperError, NotProvedGone, RentError
+from gipper.lifecycle.caps import intend
 from gipper.lifecycle.proof import UNPROMISED_APPEAR_S, Rental, end_machine, note_twins
 from gipper.lifecycle.services import Backoff, Interrupts, Services
 from gipper.lifecycle.spending import record_spend
@@ -26,11 +26,7 @@ from gipper.values.receipts import (
     PodCreateDoubtful,
     PodCreateFailed,
     PodIntent,
-    Receipt,
 )
-
-# Spend and open machines older than this are not looked for when a cap is checked.
-_CAP_HORIZON = timedelta(days=45)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +59,7 @@ def rent(services: Services, renting: Renting, interrupts: Interrupts) -> Rental
     (ended and proved gone), NotProvedGone (nobody knows whether a machine exists, or one is left), and
     Doubtful where none was found and the provider's promise says that none will come.
     """
-    intended = reserve_and_intend(services, renting).ts
+    intended = intend(services, renting.intent(), run=renting.run, job=renting.job).ts
     try:
         machine = renting.provider.rent(renting.offer, renting.request)
     except Doubtful as doubt:
@@ -76,22 +72,6 @@ def rent(services: Services, renting: Renting, interrupts: Interrupts) -> Rental
         ))  # fmt: skip
         raise
     return _created(services, renting, machine, intended, adopted=False)
-
-
-def reserve_and_intend(services: Services, renting: Renting) -> Receipt:
-    """Check the day's cap and write the intent, both under the ledger's lock. Raises CapRefused."""
-    now = services.runtime.now()
-    with services.ledger.transaction() as tx:
-        book = Book.of(tx.read(since=now - _CAP_HORIZON, kinds=KINDS))
-        committed = book.committed(now, now)
-        cap = services.settings.daily_cap_usd
-        if committed + renting.reserved > cap:
-            raise CapRefused(
-                f"the day's cap of ${cap:.2f} would be passed: ${committed:.2f} spent or reserved today, "
-                f"${renting.reserved:.2f} more for this run (spend in other ledgers isn't seen)",
-                hint="raise daily_cap_usd in config.toml, or look at `gipper pod cost` and `gipper pod ls`",
-            )
-        return tx.append(renting.intent(), run=renting.run, refs={"name": renting.job})
 
 
 def _created(

@@ -12,13 +12,15 @@ import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from gipper.errors import ConfigError
 from gipper.folders import make_private
 from gipper.naming import is_run_id, new_run_id
+
+SCHEMA: Final = 1
 
 
 @attrs.frozen
@@ -80,6 +82,30 @@ class RunFolder:
             loaded: dict[str, Any] = json.loads((self.path / "job.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(f"run {self.run} has no readable job.json: {error}") from error
+        return loaded
+
+    def save_state(self, state: Mapping[str, Any]) -> None:
+        """Replace what a later process needs to go on with the machine at hand."""
+        temporary = self.path / "state.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump({"schema": SCHEMA, **state}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path / "state.json")
+
+    def load_state(self) -> dict[str, Any]:
+        """What `save_state` kept. Raises ConfigError: nothing kept, or by a newer gipper."""
+        try:
+            loaded: dict[str, Any] = json.loads((self.path / "state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"run {self.run} has no readable state.json: {error}") from error
+        if loaded.get("schema") != SCHEMA:
+            raise ConfigError(
+                f"run {self.run} was begun by another version of gipper (schema {loaded.get('schema')}, "
+                f"this one knows {SCHEMA})",
+                hint="use that version for this run; `gipper pod reap` still ends its machine",
+            )
         return loaded
 
     def lock(self) -> RunLock | None:

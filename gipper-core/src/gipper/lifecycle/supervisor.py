@@ -1,6 +1,7 @@
 """The run: offers are tried in order, one machine at a time, until one has done the work.
 
-Every path out of a rented machine leads through `_give_back`: collect, terminate, prove, spend.
+Every path out of a rented machine leads through `give_back`: collect, terminate, prove, spend. The one
+exception is a machine that is left running on purpose, once its job runs and its whole cost is reserved.
 """
 
 from __future__ import annotations
@@ -14,65 +15,39 @@ from gipper.errors import (
     CapRefused,
     GipperError,
     NotProvedGone,
-    RemoteError,
     RentError,
     Stopped,
     Unsuitable,
 )
 from gipper.lifecycle.attempt import Attempt, Timings, Work
+from gipper.lifecycle.caps import Meter
 from gipper.lifecycle.collecting import Collected
-from gipper.lifecycle.deadlines import ends, machine_name, phase_limits, reserve
+from gipper.lifecycle.deadlines import Ends, PhaseLimits, ends, machine_name, phase_limits, reserve
 from gipper.lifecycle.link import HostLost
-from gipper.lifecycle.proof import Proof, Rental, end_machine
+from gipper.lifecycle.preparing import Preparation
+from gipper.lifecycle.proof import Rental, end_machine
 from gipper.lifecycle.remote_job import JobEnded
 from gipper.lifecycle.renting import Renting, rent
+from gipper.lifecycle.results import MachineEnd, RunResult
 from gipper.lifecycle.services import Interrupts, Services
+from gipper.lifecycle.settling import failed, give_back, judge, stopped, write_end
 from gipper.lifecycle.spending import record_spend
 from gipper.lifecycle.tries import Tries
-from gipper.outcomes import EXIT_NOT_GONE, EXIT_USAGE, Outcome
+from gipper.outcomes import Outcome
 from gipper.planning_values import Plan, RankedOffer
 from gipper.plugins.handle import Provider
+from gipper.values.estimates import Estimate
 from gipper.values.machines import Port, RentRequest
-from gipper.values.receipts import EstimateReceipt, RunEnd, Spend
-
-
-@attrs.frozen(kw_only=True)
-class MachineEnd:
-    """One machine's end: the proof (None = not proved gone) and what it cost by our count."""
-
-    provider: str
-    pod: str
-    name: str
-    proof: Proof | None
-    spends: tuple[Spend, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class RunResult:
-    """How a run ended. `exit_code` is 5 where a machine isn't proved gone, whatever the outcome."""
-
-    run: str
-    outcome: Outcome
-    reason: str
-    machines: tuple[MachineEnd, ...] = ()
-    collected: Collected = Collected()
-    timings: Timings = attrs.field(factory=Timings)
-    job: JobEnded | None = None
-    doubt: str | None = None
-    hint: str | None = None
-    error_exit: int | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """The command's exit code."""
-        if self.doubt is not None or any(m.proof is None for m in self.machines):
-            return EXIT_NOT_GONE
-        return self.outcome.exit_code if self.error_exit is None else self.error_exit
+from gipper.values.offers import Offer
+from gipper.values.receipts import EstimateReceipt
 
 
 @attrs.define
 class Supervisor:
-    """Runs `work` on the offers of `plan`."""
+    """Runs `work` on the offers of `plan`. `leave` = come back when the job runs (detached).
+
+    `renting` is the name of a machine that is being rented, `alive` the one that is rented now.
+    """
 
     services: Services
     work: Work
@@ -81,32 +56,42 @@ class Supervisor:
     handle: Callable[[str], Provider]
     options: Callable[[str], object]
     interrupts: Interrupts
+    leave: bool = False
     machines: list[MachineEnd] = attrs.field(factory=list)
     renting: str | None = None
     alive: Rental | None = None
     _last: Attempt | None = None
+    _estimate: Estimate | None = None
     _ended: JobEnded | None = None
 
     def run(self) -> RunResult:
-        """Try, work, give back; write `run.end`. Never raises a GipperError."""
-        tries = Tries(tuple(self.plan.ranked), self.services.runtime.monotonic())
+        """Try, work, give back; write `run.end`. Never raises a GipperError.
+
+        Whatever else is raised, a fault of gipper's own, comes after the machine was ended.
+        """
         try:
-            result = self._until_done(tries)
+            return self._run()
+        finally:
+            self._end_abandoned()
+
+    def _run(self) -> RunResult:
+        run = self.work.folder.run
+        try:
+            outcome = self._until_done(Tries(tuple(self.plan.ranked), self.services.runtime.monotonic()))
         except NotProvedGone as error:
-            result = self._result(Outcome.HOST_LOST, error.message, doubt=error.message, hint=error.hint)
+            outcome = RunResult(
+                run=run, outcome=Outcome.HOST_LOST, reason=error.message, doubt=error.message, hint=error.hint
+            )
         except Stopped as error:
-            result = self._result(_stopped(self.interrupts), error.message)
+            outcome = RunResult(run=run, outcome=stopped(self.interrupts), reason=error.message)
         except CapRefused as error:
-            result = self._result(Outcome.REFUSED, error.message, hint=error.hint)
-        except HostLost as error:
-            result = self._result(Outcome.HOST_LOST, error.message)
+            outcome = RunResult(run=run, outcome=Outcome.REFUSED, reason=error.message, hint=error.hint)
         except GipperError as error:
-            lost = isinstance(error, RemoteError)
-            result = self._result(
-                Outcome.HOST_LOST if lost else Outcome.FAILED, error.message, hint=error.hint,
-                error_exit=None if lost else error.exit_code,
-            )  # fmt: skip
-        self._write_end(result)
+            outcome = failed(run, error)
+        result = self._filled(outcome)
+        if result.outcome is not Outcome.DETACHED:
+            predicted = self._estimate.wire()["phases_s"] if self._estimate else None
+            write_end(self.services, result, self.work.job.name, predicted)
         return result
 
     def _until_done(self, tries: Tries) -> RunResult:
@@ -134,105 +119,120 @@ class Supervisor:
 
     def _no_more(self, tries: Tries) -> RunResult:
         causes = "; ".join(tries.causes) or "no offer fits"
-        bad = tries.replaced > 0
-        reason = f"no machine did: {causes}" if bad else f"no offer could be rented: {causes}"
-        return self._result(
-            Outcome.NO_OFFER, reason, hint="try again later, or ask for less (see `gipper pod run --dry-run`)"
-        )
+        what = "no machine did" if tries.replaced else "no offer could be rented"
+        return RunResult(
+            run=self.work.folder.run, outcome=Outcome.NO_OFFER, reason=f"{what}: {causes}",
+            hint="try again later, or ask for less (see `gipper pod run --dry-run`)",
+        )  # fmt: skip
 
     def _try(self, ranked: RankedOffer, number: int) -> RunResult:
         attempt = self._rent(ranked, number)
-        self._last = attempt
+        self._last, self._estimate = attempt, ranked.estimate
+        keep = False
         try:
-            attempt.prepare()
-            self._ended = attempt.follow()
+            Preparation(attempt, ranked.offer, ranked.estimate, number).run()
+            keep = self.leave and self._may_leave(attempt)
+            if not keep:
+                self._ended = attempt.follow()
         finally:
-            self._give_back(attempt)
-        return self._judge(attempt, self._ended)
+            if keep:
+                attempt.close()
+            else:
+                self._give_back(attempt)
+        if keep:
+            return self._left(attempt)
+        outcome, reason = judge(attempt, self._ended, self.interrupts)
+        return RunResult(run=self.work.folder.run, outcome=outcome, reason=reason)
 
     def _rent(self, ranked: RankedOffer, number: int) -> Attempt:
         offer, estimate = ranked.offer, ranked.estimate
         provider = self.handle(offer.provider)
+        limits = phase_limits(self.services.settings.limits, provider.info, self.work.job, estimate)
+        over = ends(self.services.settings.limits, limits, self.services.runtime.now())
+        self._tell_estimate(offer, estimate)
+        reserved = reserve(estimate, offer.usd_h, limits)
+        renting = Renting(
+            provider=provider, run=self.work.folder.run, job=self.work.job.name, attempt=number, offer=offer,
+            request=self._request(provider, number, over), reserved=reserved,
+        )  # fmt: skip
+        self._save_state(provider.name, renting.request.name, number, limits)
+        self.renting = renting.request.name
+        self.alive = rent(self.services, renting, self.interrupts)
+        self.renting = None
+        meter = Meter(self.services, self.alive, reserved, limits.collect, over.end)
+        return Attempt(
+            services=self.services, work=self.work, rental=self.alive, limits=limits, meter=meter,
+            end=over.end, interrupts=self.interrupts,
+        )  # fmt: skip
+
+    def _request(self, provider: Provider, number: int, over: Ends) -> RentRequest:
         job, settings = self.work.job, self.services.settings
-        limits = phase_limits(settings.limits, provider.info, job, estimate)
-        over = ends(settings.limits, limits, self.services.runtime.now())
-        name = machine_name(self.inst, self.work.folder.run, number, over.end)
-        request = RentRequest(
-            name=name, public_key=self.work.door.public_key, end=over.end, boot_watchdog_s=over.watchdog_s,
+        return RentRequest(
+            name=machine_name(self.inst, self.work.folder.run, number, over.end),
+            public_key=self.work.door.public_key, end=over.end, boot_watchdog_s=over.watchdog_s,
             timer_at=over.timer_at, image=job.pod.image,
             disk_gb=job.pod.disk_gb or settings.container_disk_gb,
             ports=tuple(_port(p) for p in job.pod.ports), env={}, options=self.options(provider.name),
         )  # fmt: skip
+
+    def _tell_estimate(self, offer: Offer, estimate: Estimate) -> None:
         self.services.ledger.append(
             EstimateReceipt(
                 provider=offer.provider, offer=offer.id, estimate=estimate.wire(), seen=self.plan.seen,
                 left_out=dict(self.plan.left_out),
             ),
-            run=self.work.folder.run, refs={"name": job.name},
+            run=self.work.folder.run, refs={"name": self.work.job.name},
         )  # fmt: skip
         self.services.reporter.step(
             f"renting {offer.provider} {offer.id} at ${offer.usd_h:.3f}/h, expected ${estimate.usd:.3f}"
         )
-        renting = Renting(
-            provider=provider, run=self.work.folder.run, job=job.name, attempt=number, offer=offer,
-            request=request, reserved=reserve(estimate, offer.usd_h, limits),
+
+    def _save_state(self, provider: str, name: str, number: int, limits: PhaseLimits) -> None:
+        self.work.folder.save_state(
+            {"provider": provider, "name": name, "attempt": number, "limits": attrs.asdict(limits)}
+        )
+
+    def _may_leave(self, attempt: Attempt) -> bool:
+        try:
+            attempt.meter.reserve_all()
+        except CapRefused as error:
+            self.services.reporter.warn(f"not left: {error.message}; the job is followed instead")
+            return False
+        return True
+
+    def _left(self, attempt: Attempt) -> RunResult:
+        self.alive = None
+        rental = attempt.rental
+        return RunResult(
+            run=self.work.folder.run, outcome=Outcome.DETACHED, reason="the job runs without this client",
+            left=f"{rental.provider.name} machine {rental.pod}, until {attempt.end:%Y-%m-%d %H:%M} UTC",
         )  # fmt: skip
-        self.renting = name
-        self.alive = rent(self.services, renting, self.interrupts)
-        self.renting = None
-        return Attempt(self.services, self.work, self.alive, offer, estimate, limits, number, self.interrupts)
+
+    def _end_abandoned(self) -> None:
+        rental = self.alive
+        if rental is None or any(m.pod == rental.pod for m in self.machines):
+            return
+        proof = end_machine(self.services, rental, "a fault ended the run")
+        spends = record_spend(self.services, rental, proof.asked, "computed") if proof else ()
+        self.machines.append(MachineEnd(
+            provider=rental.provider.name, pod=rental.pod, name=rental.name, proof=proof, spends=spends
+        ))  # fmt: skip
+        if proof is not None:
+            self.alive = None
 
     def _give_back(self, attempt: Attempt) -> None:
-        try:
-            attempt.collect()
-        finally:
-            attempt.close()
-            rental = attempt.rental
-            self.services.reporter.step(f"giving {rental.pod} back")
-            proof = end_machine(self.services, rental, "the run is over")
-            spends = record_spend(self.services, rental, proof.asked, "computed") if proof else ()
-            self.machines.append(MachineEnd(
-                provider=rental.provider.name, pod=rental.pod, name=rental.name, proof=proof, spends=spends
-            ))  # fmt: skip
-            if proof is not None:
-                self.alive = None
+        end = give_back(attempt, "the run is over")
+        self.machines.append(end)
+        if end.proof is not None:
+            self.alive = None
 
-    def _judge(self, attempt: Attempt, ended: JobEnded | None) -> RunResult:
-        if ended is None:
-            return self._result(_stopped(self.interrupts), f"ended as asked ({self.interrupts.why})")
-        if ended.timed_out and ended.phase == "command":
-            outcome = Outcome.OVER_BUDGET if attempt.money_bound else Outcome.TIMEOUT
-            return self._result(outcome, ended.text)
-        if ended.code != 0:
-            return self._result(Outcome.FAILED, ended.text)
-        if attempt.collected.problems:
-            lost = "; ".join(attempt.collected.problems[:3])
-            return self._result(Outcome.FAILED, f"the command succeeded, but outputs are not here: {lost}")
-        return self._result(Outcome.SUCCEEDED, ended.text)
-
-    def _result(
-        self, outcome: Outcome, reason: str, *, doubt: str | None = None, hint: str | None = None,
-        error_exit: int | None = None,
-    ) -> RunResult:  # fmt: skip
+    def _filled(self, result: RunResult) -> RunResult:
         last = self._last
-        return RunResult(
-            run=self.work.folder.run, outcome=outcome, reason=self.services.redact(reason),
-            machines=tuple(self.machines), collected=last.collected if last else Collected(),
-            timings=last.timings if last else Timings(), job=self._ended, doubt=doubt, hint=hint,
-            error_exit=error_exit if error_exit != EXIT_USAGE or not self.machines else EXIT_USAGE,
+        return attrs.evolve(
+            result, reason=self.services.redact(result.reason), machines=tuple(self.machines),
+            collected=last.collected if last else Collected(),
+            timings=last.timings if last else Timings(), job=self._ended,
         )  # fmt: skip
-
-    def _write_end(self, result: RunResult) -> None:
-        predicted = self._last.estimate.wire()["phases_s"] if self._last else None
-        end = RunEnd(
-            outcome=result.outcome.value, reason=result.reason, predicted=predicted,
-            actual=attrs.asdict(result.timings), exit_code=result.job.code if result.job else None,
-        )  # fmt: skip
-        self.services.ledger.append_or_spill(end, run=self.work.folder.run, refs={"name": self.work.job.name})
-
-
-def _stopped(interrupts: Interrupts) -> Outcome:
-    return Outcome.STOPPED if interrupts.why == "stop" else Outcome.INTERRUPTED
 
 
 def _port(text: str) -> Port:

@@ -1,7 +1,7 @@
 """What a reaper should do about each machine: the table of the reaper as a pure function.
 
-The first row that fits decides. Collection of finished jobs needs the machine itself and is not decided
-here: a machine whose client died with a job on it is left until its end.
+The first row that fits decides. "look" = only the machine itself can say: a finished job is collected,
+a machine without a job is ended, anything else is left until its end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gipper.lifecycle.book import Book, PodRecord
 from gipper.naming import PREFIX, MachineName
 from gipper.values.machines import Machine, MachineState
 
-Action = Literal["end", "retry", "prove", "close", "leave"]
+Action = Literal["end", "retry", "prove", "close", "look", "leave"]
 Client = Literal["alive", "dead", "unknown"]
 _STRANGER_GRACE: Final = timedelta(minutes=30)
 _UNPROMISED: Final = timedelta(seconds=600)
@@ -87,9 +87,7 @@ def _of_record(sight: Sight, record: PodRecord) -> Verdict:
         return _of_intent(sight, record, verdict)
     if not listed:
         return verdict("prove", "it is not listed and its client is dead")
-    return verdict(
-        "leave", f"its client is dead; it ends at {record.end:%Y-%m-%d %H:%M} UTC, its job may still run"
-    )
+    return verdict("look", f"its client is dead; it ends at {record.end:%Y-%m-%d %H:%M} UTC")
 
 
 def _of_intent(sight: Sight, record: PodRecord, verdict: Callable[..., Verdict]) -> Verdict:

@@ -54,7 +54,7 @@ def adjustments(
 ) -> dict[str, tuple[CostAdjustment, ...]]:
     """Checked adjustments by offer id, in the order of the plugins. Raises PluginError."""
     found: dict[str, tuple[CostAdjustment, ...]] = {}
-    given = {"offers": tuple(offers), "job": job, "phases": MappingProxyType(dict(phases))}
+    given = {"offers": tuple(offers), "job": job, "phases": MappingProxyType(phases)}
     for one in asked:
         answer = _mapping(one, one.ask(given, redact, PluginError), redact)
         for offer_id, values in answer.items():

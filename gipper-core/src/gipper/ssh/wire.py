@@ -93,9 +93,12 @@ class WireTransport(paramiko.Transport):
         """Wait while keys are exchanged, then send, unless its channel was closed meanwhile."""
         with self.clear_to_send_lock:
             outgoing.late = outgoing.channel in self._closed_ids
+            if self.clear_to_send.is_set():
+                self._send_now(outgoing)
+                return
             self._waiting.add(outgoing)
         try:
-            while self.active and not self._sent_if_clear(outgoing):
+            while self.is_active() and not self._sent_if_clear(outgoing):
                 self.clear_to_send.wait(_LOOK_S)
         finally:
             with self.clear_to_send_lock:
@@ -115,7 +118,7 @@ class WireTransport(paramiko.Transport):
             for other in self._waiting:
                 other.late = other.late or (other is not outgoing and other.channel == outgoing.channel)
         if outgoing.closes or not outgoing.late:
-            self._send_message(outgoing.data)
+            self._send_message(outgoing.data)  # type: ignore[attr-defined]
 
     def _parse_newkeys(self, m: Any) -> None:
         super()._parse_newkeys(m)  # type: ignore[misc]

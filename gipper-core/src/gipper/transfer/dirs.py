@@ -133,8 +133,9 @@ def _swap(old: int, new: int) -> int:
 
 
 def _open_or_make(parent: int, name: bytes, mode: int) -> int:
+    # Most folders of an archive are new: making first saves a failed open each.
     try:
-        return os.open(name, _FLAGS, dir_fd=parent)
-    except FileNotFoundError:
         os.mkdir(name, mode & 0o777, dir_fd=parent)
-        return os.open(name, _FLAGS, dir_fd=parent)
+    except FileExistsError:
+        pass
+    return os.open(name, _FLAGS, dir_fd=parent)

@@ -83,6 +83,7 @@ class _Fetch:
         self._refused: list[str] = []
         self._said: list[bytes] = []
         self._received = 0
+        self._done = 0
         self._file_name: str | None = None
         self._source = ByteSource(self._read, piece=READ)
 
@@ -117,7 +118,7 @@ class _Fetch:
                 single=self._file_name,
                 max_bytes=self._max_bytes,
                 spoiled=self._changed,
-                on_bytes=self._count,
+                on_bytes=self._count if self._progress is not None else None,
             )
         except OSError as error:
             raise self._local(error, None) from error
@@ -140,7 +141,7 @@ class _Fetch:
         if not gnu:
             self._compare_states()
         self._channel.status(_END_S)
-        self._hear(self._stderr.last())
+        self._hear_all()
         if status not in (b"0", b"1") and not (self._missing or self._spoiled):
             raise TornArchive(f"the remote tar ended with status {printable(status)}")
 
@@ -158,22 +159,30 @@ class _Fetch:
             raise Stopped("the download was given up")
         data = self._channel.read(n)
         # A channel keeps only so much of what nobody asks for.
-        self._hear([])
+        self._hear()
         self._received += len(data)
         if self._max_bytes is not None and self._received > 2 * self._max_bytes + _SLACK:
             raise TornArchive("the machine sends far more than what may come home")
         return data
 
     def _count(self, size: int) -> None:
+        self._done += size
         if self._progress is not None:
-            self._progress(self._source.consumed)
+            self._progress(self._done)
 
     def _changed(self) -> set[str]:
-        self._hear([])
+        self._hear()
         return self._spoiled
 
-    def _hear(self, more: list[bytes]) -> None:
-        for line in [*self._stderr.feed(self._channel.poll_stderr()), *more]:
+    def _hear_all(self) -> None:
+        self._hear()
+        self._sort(self._stderr.last())
+
+    def _hear(self) -> None:
+        self._sort(self._stderr.feed(self._channel.poll_stderr()))
+
+    def _sort(self, lines: list[bytes]) -> None:
+        for line in lines:
             if (name := changed_name(line)) is not None:
                 self._spoil(name)
             elif not_a_file(line):
@@ -202,7 +211,7 @@ class _Fetch:
         )
 
     def _failure(self, what: str) -> TransferError:
-        self._hear(self._stderr.last())
+        self._hear_all()
         said = "; ".join(self._missing)
         return TransferError(
             f"download of {self._name} failed: {what}" + (f" ({said})" if said else ""),

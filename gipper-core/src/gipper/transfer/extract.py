@@ -32,7 +32,7 @@ _SMALL: Final = 128 * 1024
 _NO_CONTENT: Final = (b"1", b"2", b"3", b"4", b"5", b"6")
 _KINDS: Final = {b"1": "a hard link", b"3": "a device", b"4": "a device", b"6": "a fifo"}
 # What says that nothing more can be brought home, as against this one name.
-_FATAL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.EMFILE)
+_FATAL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE)
 
 
 class Staged(NamedTuple):
@@ -66,7 +66,7 @@ class Extractor:
         self.changed: list[str] = []
         self._single = None if single is None else os.fsencode(single)
         self._bytes_left, self._files_left = max_bytes, max_files
-        self._spoiled, self._on_bytes = spoiled, on_bytes or (lambda n: None)
+        self._spoiled, self._on_bytes = spoiled, on_bytes
         self._staged: list[Staged] = []
         self._links: list[tuple[Parts, bytes]] = []
         self._batch_bytes = 0
@@ -165,13 +165,15 @@ class Extractor:
         if size <= _SMALL:
             data = source.take(size)
             _write_all(fd, data)
-            self._on_bytes(size)
+            if self._on_bytes is not None:
+                self._on_bytes(size)
             return hashlib.sha256(data).hexdigest()
         digest = hashlib.sha256()
         for piece in source.pieces(size):
             _write_all(fd, piece)
             digest.update(piece)
-            self._on_bytes(len(piece))
+            if self._on_bytes is not None:
+                self._on_bytes(len(piece))
         return digest.hexdigest()
 
     def finish(self) -> None:
@@ -179,6 +181,7 @@ class Extractor:
         self._commit(keep=0)
         for parts, target in self._links:
             self._named(parts, partial(self._link, parts, target))
+        # Journals keep the order of renames: with the last one, all of them are on the disk.
         os.fsync(self._root)
 
     def salvage(self, *, cut: bool) -> None:
@@ -250,7 +253,7 @@ class Extractor:
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    done = os.write(fd, data) if data else 0
+    done = os.write(fd, data)
     while done < len(data):
         done += os.write(fd, data[done:])
 

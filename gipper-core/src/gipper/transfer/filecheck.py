@@ -29,13 +29,14 @@ class Reading:
     head: bytes
 
 
-def open_file(path: Path) -> int:
-    """A descriptor of a regular file; OSError for anything else. Follows no link, waits for no fifo."""
+def open_file(path: Path) -> tuple[int, os.stat_result]:
+    """A regular file's descriptor and state; OSError for anything else, links and fifos too."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    seen = os.fstat(fd)
+    if not stat.S_ISREG(seen.st_mode):
         os.close(fd)
         raise OSError(f"{path} is no longer a regular file")
-    return fd
+    return fd, seen
 
 
 def same(entry: Entry, seen: os.stat_result) -> bool:

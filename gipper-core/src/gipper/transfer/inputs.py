@@ -196,9 +196,8 @@ def _read_share(share: Sequence[tuple[dict[str, Entry], Entry]], state: _Pass) -
 
 
 def _read(entry: Entry, state: _Pass) -> Entry:
-    fd = filecheck.open_file(entry.source)
+    fd, seen = filecheck.open_file(entry.source)
     try:
-        seen = os.fstat(fd)
         scanner = state.scanner() if state.scanner else None
         reading = filecheck.read_all(fd, scanner, state.step)
     finally:

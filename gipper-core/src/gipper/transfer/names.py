@@ -8,6 +8,7 @@ from typing import Final
 
 from gipper.transfer.rules import link_stays
 
+_ODD: Final = re.compile(rb"[\x00-\x1f\x7f-\xff]")
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _CONTROL_C1: Final = re.compile("[\x80-\x9f]")
 # Linux takes no longer path in one call; a tree that deep comes from nobody's job.
@@ -26,9 +27,9 @@ def printable(name: bytes) -> str:
 
 
 def _has_control(name: bytes) -> bool:
-    if _CONTROL.search(name):
-        return True
-    return not name.isascii() and bool(_CONTROL_C1.search(name.decode("utf-8", "replace")))
+    if not _ODD.search(name):
+        return False
+    return bool(_CONTROL.search(name) or _CONTROL_C1.search(name.decode("utf-8", "replace")))
 
 
 def split_name(name: bytes) -> tuple[bytes, ...]:

@@ -14,14 +14,14 @@ from typing import Final
 NO_BASE: Final = 81
 NO_SPACE: Final = 82
 
-# The number before the one that ends in "%" is what is free, whatever spaces the first column holds.
+# The number before the one that ends in "%" is what is free, whatever spaces the first column holds. A
+# file system that doesn't count its inodes says 0.
 _FREE: Final = """\
-free_of() { before=; for word in $1; do case $word in
-*[0-9]%) echo "$before"; return;; esac; before=$word; done; }
-free_kib=$(free_of "$(df -Pk . 2>/dev/null | tail -n 1)")
-free_inodes=$(free_of "$(df -Pi . 2>/dev/null | tail -n 1)")
-case $free_kib in ''|*[!0-9]*) free_kib=;; esac
-case $free_inodes in ''|*[!0-9]*|0) free_inodes=;; esac
+free_of() { free=; before=; for word in $1; do case $word in
+*[0-9]%) free=$before;; esac; before=$word; done
+case $free in *[!0-9]*) free=;; esac; }
+free_of "$(df -Pi . 2>/dev/null)"; free_inodes=$free
+free_of "$(df -Pk . 2>/dev/null)"; free_kib=$free
 """
 
 
@@ -45,7 +45,7 @@ if [ -n "$free_kib" ] && [ "$free_kib" -lt {kib} ]; then
 have=$(du -skx . 2>/dev/null | cut -f 1); case $have in ''|*[!0-9]*) have=0;; esac
 if [ $((free_kib + have)) -lt {kib} ]; then
 echo "no space: $free_kib KiB free, {kib} KiB needed" >&2; exit {NO_SPACE}; fi; fi
-if [ -n "$free_inodes" ] && [ "$free_inodes" -lt {files} ]; then
+if [ "${{free_inodes:-0}}" -gt 0 ] && [ "$free_inodes" -lt {files} ]; then
 have=$(find . -xdev 2>/dev/null | wc -l)
 if [ $((free_inodes + have)) -lt {files} ]; then
 echo "no space: $free_inodes inodes free, {files} needed" >&2; exit {NO_SPACE}; fi; fi

@@ -47,8 +47,9 @@ class Stderr:
         return [line for line in lines if line.strip()]
 
     def last(self) -> list[bytes]:
-        """What came without a line end."""
-        return [self._rest] if self._begun and self._rest.strip() else []
+        """What came without a line end, once."""
+        rest, self._rest = self._rest if self._begun else b"", b""
+        return [rest] if rest.strip() else []
 
 
 def harmless(line: bytes) -> bool:

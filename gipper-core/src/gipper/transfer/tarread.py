@@ -140,7 +140,8 @@ def _parse(block: bytes) -> Member:
         raise TornArchive("a header holds a negative size")
     kind = block[156:157]
     plain = b"0" if kind in b"\x007" else kind
-    return Member(_name(block), plain, size, mode, mtime, _string(block[157:257]))
+    link = _string(block[157:257]) if block[157] else b""
+    return Member(_name(block), plain, size, mode, mtime, link)
 
 
 def _pax(data: bytes) -> dict[str, bytes]:

@@ -58,9 +58,8 @@ class TarWriter:
             del buffer[:size]
 
     def _file(self, entry: Entry) -> Iterator[bytes]:
-        fd = _open(entry)
+        fd, seen = _open(entry)
         try:
-            seen = os.fstat(fd)
             differs = not filecheck.same(entry, seen) and self._differs(entry, fd)
             self._buffer += _head(entry, seen)
             if seen.st_size <= _SMALL:
@@ -117,7 +116,7 @@ def _padded(data: bytes, size: int) -> bytes:
     return data if len(data) == size else data + bytes(size - len(data))
 
 
-def _open(entry: Entry) -> int:
+def _open(entry: Entry) -> tuple[int, os.stat_result]:
     try:
         return filecheck.open_file(entry.source)
     except OSError as error:

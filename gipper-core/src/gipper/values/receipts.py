@@ -115,6 +115,16 @@ class PodIntent(Payload):
 
 
 @attrs.frozen(kw_only=True)
+class PodReserve(Payload):
+    """The reservation of an open machine was raised, under the lock, after the cap was checked."""
+
+    kind: ClassVar[str] = "pod.reserve"
+    provider: str
+    name: str
+    reserved_usd: Decimal
+
+
+@attrs.frozen(kw_only=True)
 class PodCreate(Payload):
     kind: ClassVar[str] = "pod.create"
     provider: str
