@@ -50,7 +50,9 @@ def round_trip(runtime: RealRuntime, sshd: Sshd) -> Row:
         ours, theirs = [], []
         for _ in range(ROUNDS):
             ours.append(timed(lambda: remote.ask("true")))
-            theirs.append(timed(lambda: subprocess.run([*base, sshd.host, "true"], check=True)))
+            theirs.append(
+                timed(lambda: subprocess.run([*base, "-n", sshd.host, "true"], check=True, timeout=60))
+            )
     finally:
         remote.close()
         master.terminate()

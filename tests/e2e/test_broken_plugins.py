@@ -17,7 +17,7 @@ BROKEN = {
                     "gipper_exclude_offers", "jobs"),
     "gipper-exits": ("exits", "import sys\nsys.exit(3)\n", None, "SystemExit"),
 }  # fmt: skip
-TWIN = '''
+TWIN = """
 from gipper.api import ProviderInfo, hookimpl
 
 
@@ -26,7 +26,7 @@ class Twin:
     @hookimpl
     def gipper_provider():
         return ProviderInfo(name="twin", title="Twin")
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,8 @@ def test_ls_and_reap_work_beside_broken_plugins(crowded: World) -> None:
 def test_a_disabled_plugin_is_not_told(crowded: World) -> None:
     """GIPPER_DISABLED_PLUGINS silences a broken one."""
     off = ",".join([*BROKEN, "twin"])
-    done = crowded.gipper("pod", "run", "--dry-run", crowded.job("true"), env={"GIPPER_DISABLED_PLUGINS": off})
+    done = crowded.gipper(
+        "pod", "run", "--dry-run", crowded.job("true"), env={"GIPPER_DISABLED_PLUGINS": off}
+    )
     assert done.code == 0 and "left out" not in done.err, done.all
     assert Path(crowded.home).exists()

@@ -110,8 +110,8 @@ def test_the_default_folders_lie_under_home(user: World) -> None:
     """With nothing but HOME set, everything lies under it, and the run works."""
     for name in ("GIPPER_DATA", "GIPPER_CONFIG", "GIPPER_KEYS"):
         del user.env[name]
-    before = set(os.listdir("/tmp"))  # noqa: PTH208 - names are all that is needed
+    before = set(os.listdir("/tmp"))
     done = user.gipper("pod", "run", user.job("mkdir out; echo hi > out/a"))
     assert done.code == 0, done.all
     assert sorted(p.name for p in user.home.iterdir()) == [".config", ".local", "work"]
-    assert not [n for n in set(os.listdir("/tmp")) - before if "gipper" in n]  # noqa: PTH208 - as above
+    assert not [n for n in set(os.listdir("/tmp")) - before if "gipper" in n]

@@ -74,14 +74,18 @@ def _end_by_hand(user: World) -> None:
     until(lambda: not user.machines(), "the machine's end")
 
 
-@pytest.mark.parametrize("kind", ["run.start", "pod.intent", "pod.create", "pod.ready", "sync", "pod.terminate"])
+@pytest.mark.parametrize(
+    "kind", ["run.start", "pod.intent", "pod.create", "pod.ready", "sync", "pod.terminate"]
+)
 def test_d_060_asked_at(user: World, kind: str) -> None:
     """Whenever Ctrl-C comes: exit 130 (0 or 1 once the job was over), none left, one whole trail."""
     running = user.start("pod", "run", user.job("mkdir out; echo x > out/a"))
     user.wait_for(kind)
     running.signal(SIGINT)
     done = running.wait()
-    assert done.code == (130 if kind in ("run.start", "pod.intent", "pod.create", "pod.ready") else 0), done.all
+    assert done.code == (130 if kind in ("run.start", "pod.intent", "pod.create", "pod.ready") else 0), (
+        done.all
+    )
     assert user.machines() == []
     user.sound()
 

@@ -46,7 +46,9 @@ def test_a_job_past_its_hours(user: World) -> None:
 def test_a_job_that_ignores_term(user: World) -> None:
     """What doesn't hear TERM is killed after the grace, its children with it, and it is still a timeout."""
     user.settings(limits={"kill_grace": 1})
-    command = "mkdir out; echo half > out/a; trap '' TERM; (trap '' TERM; sleep 611) & while :; do sleep 1; done"
+    command = (
+        "mkdir out; echo half > out/a; trap '' TERM; (trap '' TERM; sleep 611) & while :; do sleep 1; done"
+    )
     begun = time.monotonic()
     done = user.gipper("pod", "run", user.job(command, budget=TINY_HOURS))
     assert done.code == 1, done.all

@@ -26,7 +26,11 @@ def test_d_057_d_058_bytes_that_are_no_text_and_square_brackets(user: World) -> 
         "sys.stdout.buffer.write(b'[/bold] [red] [//] [link=x] [/usr/bin/x]\\n' + b'\\xff\\xfe\\n'"
         " + 'é'.encode() * 100_001 + b'\\n\\x1b[2Jgone?\\n')\n"
     )
-    job = user.job("mkdir out; python3 p.py | tee out/said", name="[/bold] job [x]", inputs=[{"src": "p.py", "dst": "p.py"}])
+    job = user.job(
+        "mkdir out; python3 p.py | tee out/said",
+        name="[/bold] job [x]",
+        inputs=[{"src": "p.py", "dst": "p.py"}],
+    )
     done = user.gipper("pod", "run", job)
     assert done.code == 0, done.all[-3000:]
     assert "[/bold] [red] [//] [link=x] [/usr/bin/x]" in done.out
@@ -69,9 +73,7 @@ def test_d_059_progress_bars(user: World) -> None:
 
 def test_d_053_both_streams_full(user: World) -> None:
     """20 MiB on each stream: no hang, exact byte counts, memory under 120 MiB."""
-    command = (
-        f"mkdir out; yes out | head -c {20 * MIB} & yes err | head -c {20 * MIB} >&2 & wait; echo done > out/a"
-    )
+    command = f"mkdir out; yes out | head -c {20 * MIB} & yes err | head -c {20 * MIB} >&2 & wait; echo done > out/a"
     measured = _measured(user, "pod", "run", user.job(command))
     assert measured.code == 0
     log = _log(user)

@@ -10,7 +10,7 @@ from support_cli import World, command_lines, distribution, environments
 
 SECRET = "s3cr3t-Value/with+signs"
 KEY = "acme-0123456789abcdef-key"
-ACME = '''
+ACME = """
 from gipper.api import Listing, ProviderInfo, hookimpl
 
 
@@ -42,7 +42,7 @@ class Acme:
     @hookimpl
     def gipper_terminate(self, machine_id):
         return None
-'''
+"""
 
 
 def test_a_secret_reaches_the_job_and_nothing_else(user: World) -> None:
@@ -94,7 +94,9 @@ def test_a_secret_that_is_too_short_or_missing(user: World, value: str | None, w
 def acme(user: World) -> World:
     """A user with another market installed, and its key in the environment."""
     site = user.home / "site"
-    distribution(site, "gipper-acme", {"acme_plugin": ACME}, {"gipper.providers": {"acme": "acme_plugin:Acme"}})
+    distribution(
+        site, "gipper-acme", {"acme_plugin": ACME}, {"gipper.providers": {"acme": "acme_plugin:Acme"}}
+    )
     user.env.update(PYTHONPATH=str(site), ACME_API_KEY=KEY)
     return user
 
@@ -116,7 +118,11 @@ def test_d_048_a_provider_key_in_an_input(acme: World, wrap: str) -> None:
 
 @pytest.mark.parametrize(
     "tables",
-    [{"run": {"command": f"curl -H {KEY} x"}}, {"pod": {"env": {"A": KEY}}}, {"pod": {"secrets": ["ACME_API_KEY"]}}],
+    [
+        {"run": {"command": f"curl -H {KEY} x"}},
+        {"pod": {"env": {"A": KEY}}},
+        {"pod": {"secrets": ["ACME_API_KEY"]}},
+    ],
     ids=["command", "env", "secret"],
 )
 def test_d_048_a_provider_key_in_the_job_file(acme: World, tables: dict[str, object]) -> None:
@@ -129,7 +135,9 @@ def test_d_048_a_provider_key_in_the_job_file(acme: World, tables: dict[str, obj
 
 def test_d_048_a_provider_key_reaches_no_machine(acme: World) -> None:
     """With a key in the client's environment, the machine's processes and files are free of it."""
-    job = acme.job("mkdir out; env > out/env; cat /proc/[0-9]*/environ > /dev/null 2>&1; echo begun; sleep 600")
+    job = acme.job(
+        "mkdir out; env > out/env; cat /proc/[0-9]*/environ > /dev/null 2>&1; echo begun; sleep 600"
+    )
     running = acme.start("pod", "run", job)
     running.wait_for_text("begun")
     others = [pid for pid in acme.processes() if pid != running.pid]

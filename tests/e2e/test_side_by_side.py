@@ -7,7 +7,7 @@ import sys
 
 from support_cli import World
 
-SCRIPT = '''
+SCRIPT = """
 import sys
 from gipper import ledger, run
 from gipper.job import load
@@ -24,7 +24,7 @@ print(result.run, result.outcome.value, len(seen))
 receipts = list(ledger.read(job=result.run))
 print(receipts[0]["job"], receipts[0].run == receipts[0]["run"] == result.run, receipts[-1]["outcome"])
 print(type(next(iter(ledger.read(kinds=["spend"])))["usd"]).__name__)
-'''
+"""
 
 
 def test_two_runs_at_once(user: World) -> None:

@@ -36,7 +36,9 @@ def test_d_069_a_reaper_ends_it_past_its_end(orphans: dict[str, object]) -> None
     assert f"would end local {orphan.machine}" in dry.out and "past its end" in dry.out, dry.all  # type: ignore[attr-defined]
     assert user.kinds() == before and len(user.machines()) == 1
     done = user.gipper("pod", "reap")
-    assert done.code == 0 and f"ended local {orphan.machine}" in done.out and "past its end" in done.out, done.all  # type: ignore[attr-defined]
+    assert done.code == 0 and f"ended local {orphan.machine}" in done.out and "past its end" in done.out, (
+        done.all
+    )  # type: ignore[attr-defined]
     assert user.machines() == []
     _told_once(user)
 

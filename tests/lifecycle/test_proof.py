@@ -8,12 +8,13 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support_fake import handle, kinds, services
+
 from gipper.lifecycle.proof import Proof, Rental, end_machine
 from gipper.lifecycle.services import Services
 from gipper.lifecycle.spending import record_spend
 from gipper.testing import FakeMarket, SimRuntime
 from gipper.values.machines import MachineState
-from support_fake import handle, kinds, services
 
 NAME = "gipper-00000-0000000000-1-0abcde"
 

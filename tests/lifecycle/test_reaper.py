@@ -8,6 +8,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support_fake import handle, kinds, services
+
 from gipper.installation import this_host
 from gipper.lifecycle.reaper import Reaper, ReapResult
 from gipper.lifecycle.services import Services
@@ -21,7 +23,6 @@ from gipper.values.receipts import (
     PodTerminate,
     RunStart,
 )
-from support_fake import handle, kinds, services
 
 INST = "00000"
 RUN = "0000000000"

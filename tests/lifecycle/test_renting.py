@@ -8,6 +8,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support_fake import handle, kinds, services
+
 from gipper.errors import CapRefused, GipperError, NotProvedGone
 from gipper.lifecycle.book import KINDS, Book
 from gipper.lifecycle.proof import end_machine
@@ -16,7 +18,6 @@ from gipper.lifecycle.services import Interrupts, Services
 from gipper.naming import MachineName, round_up_to_minute
 from gipper.testing import FakeMarket, SimRuntime
 from gipper.values.machines import RentRequest
-from support_fake import handle, kinds, services
 
 
 @attrs.define

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support_fake import Listener
+from support_sshd import Sshd
+
 from gipper.core import Gipper
 from gipper.errors import BadHost
 from gipper.jobfile import LoadedJob, resolved
 from gipper.launch import Launch
-from gipper.lifecycle.services import Interrupts
 from gipper.lifecycle.results import RunResult
+from gipper.lifecycle.services import Interrupts
 from gipper.outcomes import Outcome
 from gipper.plugins.registry import Registry
 from gipper.runtime import RealRuntime
@@ -23,8 +26,6 @@ from gipper.values.jobs import Budget, GpuWants, Job, Output, RunTable
 from gipper.values.machines import Address
 from gipper.values.plugins import ProviderInfo
 from gipper.values.settings import Settings
-from support_fake import Listener
-from support_sshd import Sshd
 
 ALWAYS_FAST = {"appear_s": 0.3, "settle_s": 0.05, "gone_patience_s": 1.0, "late_s": 0.2}
 
@@ -67,7 +68,11 @@ def staged(tmp_path: Path, sshd: Sshd, command: str = "mkdir out; echo done > ou
     market = Market(runtime, boot=lambda _m: (sshd.address,), **ALWAYS_FAST)  # type: ignore[arg-type]
     registry = Registry()
     registry.add_provider(market.provider_class(), distribution="gipper-fake", version="1")
-    env = {"HOME": str(tmp_path), "GIPPER_DATA": str(tmp_path / "data"), "GIPPER_KEYS": str(tmp_path / "keys")}
+    env = {
+        "HOME": str(tmp_path),
+        "GIPPER_DATA": str(tmp_path / "data"),
+        "GIPPER_KEYS": str(tmp_path / "keys"),
+    }
     config = tmp_path / "config.toml"
     config.write_text("daily_cap_usd = 50.0\n[limits]\ngone_patience = 1\nready_min = 1\nkill_grace = 1\n")
     gipper = Gipper(env={**env, "GIPPER_CONFIG": str(config)}, runtime=runtime, registry=registry)
@@ -223,7 +228,9 @@ def test_d_067_an_error_in_describe_does_not_lose_the_machine(tmp_path: Path, ss
     assert any(verb == "terminate" for verb, _ in stage.market.calls)
 
 
-def test_a_machine_that_cannot_be_ended_is_exit_5_and_no_second_one_is_rented(tmp_path: Path, sshd: Sshd) -> None:
+def test_a_machine_that_cannot_be_ended_is_exit_5_and_no_second_one_is_rented(
+    tmp_path: Path, sshd: Sshd
+) -> None:
     """Never a second machine while one whose id is known is not proved gone."""
     stage = staged(tmp_path, sshd)
     stage.market.script("terminate", "ignored", forever=True)

@@ -14,10 +14,10 @@ LAYERS = tuple(
     tuple(line.split())
     for line in (
         "errors runtime money naming outcomes markers values values.*",
-        "remote context hookspecs api",
+        "remote context hookspecs api gpus gpu_table",
         "paths folders installation schema* keys settings* strict* redact* http* job job_* jobfile*"
         " ledger ledger.* plugins plugins.*",
-        "gpus gpu_table cost* estimate_wire filters market planning* history*",
+        "cost* estimate_wire filters market planning* history*",
         "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
         "core core_* diagnosis launch run providers",
         "cli cli.* __main__",

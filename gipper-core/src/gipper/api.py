@@ -5,6 +5,7 @@ from __future__ import annotations
 from gipper.context import HttpSession, ProviderContext
 from gipper.errors import (
     BadHost,
+    CommandTimeout,
     ConfigError,
     Doubtful,
     GipperError,
@@ -15,16 +16,18 @@ from gipper.errors import (
     Refused,
     Unsuitable,
 )
-from gipper.gpus import gpu_model, memory_as_sold
+from gipper.gpus import GpuName, gpu_model, memory_as_sold
+from gipper.gpus import known as known_gpu
+from gipper.gpus import parse as parse_gpu_name
+from gipper.http import json_of
 from gipper.http_errors import HttpLost, HttpStatus, HttpUnsent, NotJson
-from gipper.http_text import json_of
 from gipper.markers import hookimpl
 from gipper.money import usd
 from gipper.remote import Completed, Remote
 from gipper.runtime import Event, Runtime, Task
 from gipper.values.bills import Account, Bill, Diagnosis, KeyCheck, Leftover, Watchdog
 from gipper.values.estimates import CostAdjustment, Phases
-from gipper.values.jobs import Job
+from gipper.values.jobs import Job, Probe
 from gipper.values.machines import Address, Machine, MachineState, Port, RentRequest
 from gipper.values.offers import GpuModel, Listing, Offer, OfferQuery
 from gipper.values.plugins import API_VERSION, CheckResult, ProviderInfo
@@ -37,6 +40,7 @@ __all__ = [
     "BadHost",
     "Bill",
     "CheckResult",
+    "CommandTimeout",
     "Completed",
     "ConfigError",
     "CostAdjustment",
@@ -45,6 +49,7 @@ __all__ = [
     "Event",
     "GipperError",
     "GpuModel",
+    "GpuName",
     "HttpLost",
     "HttpSession",
     "HttpStatus",
@@ -63,6 +68,7 @@ __all__ = [
     "OfferQuery",
     "Phases",
     "Port",
+    "Probe",
     "ProviderContext",
     "ProviderError",
     "ProviderInfo",
@@ -77,6 +83,8 @@ __all__ = [
     "gpu_model",
     "hookimpl",
     "json_of",
+    "known_gpu",
     "memory_as_sold",
+    "parse_gpu_name",
     "usd",
 ]

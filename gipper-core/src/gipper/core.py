@@ -159,12 +159,13 @@ class Gipper:
         return self.paths.data_folder / "runs" / run
 
     def plugin_set(self) -> PluginSet:
-        """Modules with hooks that take part beside the providers."""
-        from gipper.plugins.parts import PluginSet
+        """Modules with hooks that take part beside the providers: gipper's own checks, then the team's."""
+        from gipper import builtin
+        from gipper.plugins.loading import plugin_set
 
         team = self.registry.load_team_plugins()
         self._tell_problems()
-        return PluginSet(team=team)
+        return plugin_set(builtin=builtin.modules(), team=team)
 
     def services(self, reporter: Reporter) -> Services:
         """What the steps of a run are handed."""

@@ -11,7 +11,7 @@ import attrs
 from gipper import __version__
 from gipper.core import Gipper, require_sound_ledger
 from gipper.cost_history import NoHistory
-from gipper.errors import ConfigError, NoOffer, ProviderError
+from gipper.errors import ConfigError, NoOffer, ProviderError, Stopped
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.lifecycle.attempt import PreflightFn, Work
@@ -58,17 +58,21 @@ class Launch:
         """The job as it will run."""
         return self.loaded.job
 
-    def survey(self) -> Survey:
-        """The one pass over all inputs. Raises ConfigError; nothing was rented."""
+    def survey(self, interrupts: Interrupts | None = None) -> Survey:
+        """The one pass over all inputs. Raises ConfigError, and Stopped when asked; nothing was rented."""
         values = self.gipper.key_values()
+
+        def progress(done: int) -> None:
+            if interrupts is not None and interrupts.level:
+                raise Stopped("asked to stop while inputs were read; nothing was rented")
+            self.reporter.progress("inputs", done, None)
 
         def classify(path: str, head: bytes) -> str | None:
             return "; ".join(self.gipper.common.classify_upload(path, head)) or None
 
         return survey(
             self.job.inputs, self.job.folder, scanner=KeyScanner(values).fresh if values else None,
-            classify=classify, progress=lambda done: self.reporter.progress("inputs", done, None),
-            runtime=self.gipper.runtime,
+            classify=classify, progress=progress, runtime=self.gipper.runtime,
         )  # fmt: skip
 
     def plan(self, upload_bytes: int) -> Plan:
@@ -92,7 +96,7 @@ class Launch:
         """The whole run. Raises ConfigError and other GipperErrors before anything is rented."""
         require_sound_ledger(self.gipper.ledger)
         secrets = self._secrets()
-        surveyed = self.survey()
+        surveyed = self.survey(interrupts)
         for note in surveyed.notes:
             self.reporter.warn(note)
         services = self.gipper.services(self.reporter)

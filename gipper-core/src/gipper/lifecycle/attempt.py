@@ -134,12 +134,23 @@ class Attempt:
         return self.services.runtime.monotonic() + setup + self.limit_s + 2 * grace
 
     def _end_job(self) -> None:
-        assert self.link is not None
+        """TERM, then KILL after the grace, or at once when the user asks again."""
         self.services.reporter.step("ending the job")
         grace = self.services.settings.limits.kill_grace
-        until = self.services.runtime.monotonic() + grace + _DRAIN_S
+        patience = self.services.runtime.monotonic() + grace
+        self._on_job(remote_job.ask_to_end, patience)
+        backoff = Backoff(most=1.0)
+        while not self._on_job(remote_job.has_ended, patience):
+            if self.services.runtime.monotonic() >= patience:
+                break
+            if self.services.pause(backoff.next(), self.interrupts.twice):
+                break
+        self._on_job(remote_job.kill, patience)
+
+    def _on_job(self, step: Callable[[Remote, str, str], T], patience: float) -> T:
+        assert self.link is not None
         folder, run = self.folder, self.work.folder.run
-        self.link.call(lambda r: remote_job.end(r, folder, run, grace), until=until)
+        return self.link.call(lambda r: step(r, folder, run), until=patience + _DRAIN_S)
 
     def _note_end(self, ended: JobEnded | None) -> None:
         if ended is None:

@@ -126,23 +126,35 @@ def poll(remote: Remote, folder: str, offset: int) -> Poll:
     return Poll(state=_state(state), log_size=size, data=data, ended=ended, started=started)
 
 
-def end(remote: Remote, folder: str, run: str, grace_s: float) -> None:
-    """End the job: TERM to everything that carries its run id, KILL after `grace_s`."""
-    script = f"""
+def ask_to_end(remote: Remote, folder: str, run: str) -> None:
+    """Send TERM to everything that carries the run's id."""
+    remote.ask(f"{_marked(folder, run)}kill -TERM $(marked) 2>/dev/null\nexit 0\n", timeout_s=30.0)
+
+
+def has_ended(remote: Remote, folder: str, run: str) -> bool:
+    """True where the runner wrote its end, or nothing carries the run's id any more."""
+    script = f'{_marked(folder, run)}[ -f rc ] || [ -z "$(marked)" ] && echo ended\nexit 0\n'
+    return remote.ask(script, timeout_s=30.0).text.strip() == "ended"
+
+
+def kill(remote: Remote, folder: str, run: str) -> None:
+    """Send KILL to everything that carries the run's id; returns once the runner wrote its end, or in 5 s."""
+    script = f"""{_marked(folder, run)}kill -KILL $(marked) 2>/dev/null
+n=0
+while [ ! -f rc ] && [ "$n" -lt 25 ]; do n=$((n+1)); sleep 0.2; done
+exit 0
+"""
+    remote.ask(script, timeout_s=30.0)
+
+
+def _marked(folder: str, run: str) -> str:
+    return f"""
 cd {shlex.quote(folder)} || exit 0
 marked() {{ for e in /proc/[0-9]*/environ; do
   tr '\\0' '\\n' 2>/dev/null <"$e" | grep -qx GIPPER_RUN_ID={run} || continue
   e=${{e#/proc/}} && echo "${{e%/environ}}"
 done; }}
-kill -TERM $(marked) 2>/dev/null
-n=0
-while [ -n "$(marked)" ] && [ ! -f rc ] && [ "$n" -lt {int(grace_s * 5)} ]; do n=$((n+1)); sleep 0.2; done
-kill -KILL $(marked) 2>/dev/null
-n=0
-while [ ! -f rc ] && [ "$n" -lt 25 ]; do n=$((n+1)); sleep 0.2; done
-exit 0
 """
-    remote.ask(script, timeout_s=grace_s + 30.0)
 
 
 def _hand_over(remote: Remote, folder: str, plan: JobPlan) -> None:

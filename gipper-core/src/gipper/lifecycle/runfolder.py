@@ -71,10 +71,16 @@ class RunFolder:
         return self.path / "known_hosts"
 
     def save_job(self, job: Mapping[str, Any]) -> None:
-        """Keep the job as it was when the run began."""
-        fd = os.open(self.path / "job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(job, file, indent=1)
+        """Keep the job as it was when the run began. Raises ConfigError (disk full)."""
+        try:
+            fd = os.open(self.path / "job.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                json.dump(job, file, indent=1)
+        except OSError as error:
+            raise ConfigError(
+                f"the job can't be kept in {self.path}: {error.strerror}",
+                hint="free some space or mend the permissions, or set GIPPER_DATA to another folder",
+            ) from error
 
     def load_job(self) -> dict[str, Any]:
         """What `save_job` kept. Raises ConfigError."""

@@ -1,0 +1,1 @@
+"""SSH: connections, the control shell, bulk channels, and the `Remote` over them."""

@@ -77,11 +77,9 @@ class CommandChannel:
 
     def poll_stderr(self) -> bytes:
         """See `ByteChannel.poll_stderr`."""
-        self._drain_stderr()
-        with self._lock:
-            data = bytes(self._pending)
-            self._pending.clear()
-        return data
+        while self._drain_stderr():
+            pass
+        return self._pop_stderr()
 
     def status(self, timeout_s: float) -> int:
         """See `ByteChannel.status`."""
@@ -101,14 +99,17 @@ class CommandChannel:
         quiet_since: float | None = None
         while (data := self.read_until(READ, min(deadline, self._clock() + _SLICE_S))) != b"":
             out.add(data or b"")
-            fresh = self.poll_stderr()
+            fresh = self._pop_stderr()
             err.add(fresh)
             quiet_since = self._quiet_since(quiet_since, data or fresh)
             if self._lingers(quiet_since):
                 break
             if self._clock() >= deadline:
                 raise CommandTimeout(f"a command on {self._connection.address} did not end in time")
-        err.add(self.poll_stderr())
+        more = True
+        while more:
+            more = self._drain_stderr()
+            err.add(self._pop_stderr())
         return self._streams.status(deadline)
 
     def close(self) -> None:
@@ -147,7 +148,14 @@ class CommandChannel:
                 return mine
         return b""
 
+    def _pop_stderr(self) -> bytes:
+        with self._lock:
+            data = bytes(self._pending)
+            self._pending.clear()
+        return data
+
     def _drain_stderr(self) -> bool:
+        """Take one piece over; False where there was none."""
         with self._lock:
             data = self._streams.take_stderr()
             self._pending += self._err.feed(data)

@@ -20,6 +20,7 @@ from gipper.values.machines import Address
 
 # sshd's MaxSessions is 10 unless its owner changed it.
 MAX_CHANNELS: Final = 8
+_REFUSED_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 _PROBE: Final = "keepalive@gipper"
 
 
@@ -104,11 +105,9 @@ class Connection:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Inside, whatever paramiko or a socket raises becomes a ConnectionLost or RemoteError."""
+        """Inside, whatever paramiko or a socket raises becomes a ConnectionLost."""
         try:
             yield
-        except paramiko.ChannelException as error:
-            raise RemoteError(f"{self.address} refused another channel: {error}") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             self._cause = self._cause or self._transport.farewell or _told(error)
             raise self.lost() from None
@@ -135,14 +134,25 @@ class Connection:
         return task.result()
 
     def _exec(self, deadline: float, command: str, decided: threading.Lock) -> paramiko.Channel:
-        left = max(0.1, deadline - self.runtime.monotonic())
         with self.translated():
-            channel = self._transport.open_session(timeout=left)
+            channel = self._open_session(deadline)
             # paramiko's own signature says str; it takes bytes, and only those keep every byte.
             channel.exec_command(command.encode("utf-8", "surrogateescape"))
         if not decided.acquire(blocking=False):
             self._close_quietly(channel)
         return channel
+
+    def _open_session(self, deadline: float) -> paramiko.Channel:
+        """sshd counts a channel for a moment after it was closed: a refusal is asked about again."""
+        for pause in _REFUSED_PAUSES_S:
+            try:
+                return self._transport.open_session(timeout=max(0.1, deadline - self.runtime.monotonic()))
+            except paramiko.SSHException:
+                # paramiko keeps one error for all threads: which one we got says nothing.
+                if not self.alive:
+                    raise
+            self.runtime.sleep(pause)
+        raise RemoteError(f"{self.address} refused another channel")
 
     def _close_quietly(self, channel: paramiko.Channel) -> None:
         try:

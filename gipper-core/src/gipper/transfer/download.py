@@ -81,7 +81,6 @@ class _Fetch:
         self._spoiled: set[str] = set()
         self._missing: list[str] = []
         self._refused: list[str] = []
-        self._said: list[bytes] = []
         self._received = 0
         self._done = 0
         self._file_name: str | None = None

@@ -1,4 +1,8 @@
-"""One manifest up: a tar stream into a remote tar, watched for its first complaint."""
+"""One manifest up: a tar stream into a remote tar, watched for its first complaint.
+
+Files are read and sent by one task: a second one that reads ahead was measured and wins nothing, both
+wait for the same interpreter.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The built-in preflight checks, one module with one hook each."""
