@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -139,13 +139,13 @@ class World:
         return self.work / "home-out" / name
 
     def gipper(
-        self, *args: object, timeout: float = 60.0, env: Mapping[str, str] | None = None, **more: Any
-    ) -> Done:
-        """Run one command to its end."""
-        more.setdefault("cwd", self.work)
+        self, *args: object, timeout: float = 60.0, env: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+    ) -> Done:  # fmt: skip
+        """Run one command to its end, `through` another program where given."""
         done = subprocess.run(
-            [str(GIPPER), *map(str, args)], env={**self.env, **(env or {})}, capture_output=True,
-            timeout=timeout, stdin=subprocess.DEVNULL, check=False, **more,
+            [*through, str(GIPPER), *map(str, args)], env={**self.env, **(env or {})}, capture_output=True,
+            timeout=timeout, stdin=subprocess.DEVNULL, check=False, cwd=self.work,
         )  # fmt: skip
         return Done(
             code=done.returncode, out=done.stdout.decode("utf-8", "replace"),

@@ -32,12 +32,13 @@ def test_d_060_asked_once_while_the_job_runs(user: World, number: Signals) -> No
 
 
 def test_d_060_asked_twice(user: World) -> None:
-    """The second Ctrl-C skips collecting; the machine is proved gone all the same, exit 130."""
+    """The second Ctrl-C waits for no grace and skips collecting; the machine is proved gone, exit 130."""
+    user.settings(limits={"kill_grace": 600})
     running = _running(user, STUBBORN)
     running.signal(SIGINT)
     running.wait_for_text("asked to stop")
     running.signal(SIGINT)
-    done = running.wait(60)
+    done = running.wait(25)
     assert done.code == 130, done.all
     assert not user.out("a").exists()
     assert "not collected, as asked" in done.err and "gone: not listed" in done.out

@@ -14,12 +14,12 @@ LAYERS = tuple(
     tuple(line.split())
     for line in (
         "errors runtime money naming outcomes markers values values.*",
-        "remote context hookspecs api gpus gpu_table",
-        "paths folders installation schema* keys settings* strict* redact* http* job job_* jobfile*"
-        " ledger ledger.* plugins plugins.*",
+        "remote context hookspecs api gpus gpu_table http* watchdog",
+        "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
+        " folders ledger ledger.* plugins plugins.*",
         "cost* estimate_wire filters market planning* history*",
         "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
-        "core core_* diagnosis launch run providers",
+        "core core_* diagnosis* launch run providers takeover reaptimer* prooftext",
         "cli cli.* __main__",
     )
 )

@@ -126,7 +126,7 @@ def test_after_close(remote: SshRemote) -> None:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(script=st.text(st.sampled_from(" \n'\"\\$`(){}|&;<>#!*?[]~=%abc0\t\x7fé"), max_size=40))
+@given(script=st.text(st.sampled_from(" \n'\"\\$`(){}|;<>#!*?[]~=%abc0\t\x7fé"), max_size=40))
 def test_fuzzed_scripts_never_lose_the_frame(remote: SshRemote, script: str) -> None:
     """Shell text made of the worst characters can't forge, break or swallow the next answer.
 

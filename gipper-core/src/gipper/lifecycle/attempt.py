@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeVar
 
 import attrs
 
@@ -18,7 +19,7 @@ from gipper.lifecycle.link import Link
 from gipper.lifecycle.proof import Rental
 from gipper.lifecycle.remote_job import JobEnded, Poll
 from gipper.lifecycle.runfolder import RunFolder
-from gipper.lifecycle.services import Interrupts, Services
+from gipper.lifecycle.services import Backoff, Interrupts, Services
 from gipper.lifecycle.waiting import Door, Ready, wait_ready
 from gipper.remote import Manifest, Remote
 from gipper.values.jobs import Job
@@ -27,6 +28,7 @@ from gipper.values.receipts import JobEnd
 
 PreflightFn = Callable[[Services, Rental, Remote, Job, Machine], Mapping[str, str]]
 _DRAIN_S = 60.0
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)

@@ -68,7 +68,7 @@ class Driven:
             "attempts": self.attempts,
             "status": "passed" if fault is None else "failed",
             "basis": self.basis,
-            "override": self.override,
+            "override": self.override if fault is None else None,
             "removed": list(self.removed),
             "error": self.answer.error if fault else self.first_error,
             "waited_s": self.waited_s,
