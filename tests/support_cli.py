@@ -217,6 +217,14 @@ class World:
         return sorted(left.values())
 
 
+@attrs.frozen
+class Orphan:
+    """A run whose client was killed for good while its job ran."""
+
+    user: World
+    machine: str
+
+
 @contextmanager
 def world(home: Path) -> Iterator[World]:
     """A world whose processes must all be gone at its end."""

@@ -6,9 +6,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import pytest
-from support_cli import SMALL_LIMITS, World, until, world
+from support_cli import SMALL_LIMITS, Orphan, World, until, world
 
 
 @pytest.fixture
@@ -23,14 +22,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One user for tests of a file that only need a run's traces."""
     with world(tmp_path_factory.mktemp("shared")) as made:
         yield made
-
-
-@attrs.frozen
-class Orphan:
-    """A run whose client was killed for good while its job ran."""
-
-    user: World
-    machine: str
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +48,19 @@ def orphans_begin_early(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that wait for a machine's end come last."""
-    items.sort(key=lambda item: "orphans" in getattr(item, "fixturenames", ()))
+    """What looks at young orphans comes first, what waits for their end comes last."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if "orphans" not in getattr(item, "fixturenames", ()):
+        return 0
+    return 1 if item.get_closest_marker("slow") else -1
 
 
 def _orphaned(user: World, watchdog_grace: int) -> Orphan:
     user.settings(limits={**SMALL_LIMITS, "watchdog_grace": watchdog_grace})
-    job = user.job("mkdir out; echo kept > out/a; sleep 600", budget={"max_usd": 0.5, "max_hours": 0.001})
+    job = user.job("mkdir out; echo kept > out/a; sleep 600", budget={"max_usd": 0.5, "max_hours": 0.005})
     client = user.start("pod", "run", job)
     machine = str(user.wait_for("job.start")["pod"])
     client.signal(signal.SIGKILL)

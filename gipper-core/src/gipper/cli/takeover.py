@@ -79,6 +79,7 @@ def stop(run: str) -> int:
 def ssh(run: str) -> int:
     """Open a shell on RUN's machine with OpenSSH's client. It is recorded: the custody report counts it."""
     from gipper.lifecycle.resuming import only_machine
+    from gipper.ssh.pins import host_alias
     from gipper.values.receipts import Shell
 
     taken = _opened(run)
@@ -89,7 +90,7 @@ def ssh(run: str) -> int:
     address = machine.addresses[0]
     command = [
         "ssh", "-F", "none", "-i", str(taken.gipper.key_pair.private), "-o", "IdentitiesOnly=yes", "-o",
-        f"UserKnownHostsFile={taken.folder.known_hosts}", "-o", f"HostKeyAlias={machine.id}", "-p",
+        f"UserKnownHostsFile={taken.folder.known_hosts}", "-o", f"HostKeyAlias={host_alias(machine.id)}", "-p",
         str(address.port), f"{taken.gipper.provider(pod.provider).info.ssh_user}@{address.host}",
     ]  # fmt: skip
     client = shutil.which("ssh")

@@ -18,6 +18,8 @@ from gipper.values.receipts import (
     PodCreateDoubtful,
     PodCreateFailed,
     PodIntent,
+    PodReappeared,
+    PodRecheck,
     PodReserve,
     PodTerminate,
     PodTerminated,
@@ -33,14 +35,18 @@ KINDS: Final = frozenset(
     c.kind
     for c in (
         Adopt, JobEnd, JobStart, PodCreate, PodCreateDoubtful, PodCreateFailed, PodIntent, PodReserve,
-        PodTerminate, PodTerminated, RunEnd, RunStart, Spend, SpendBilled,
+        PodReappeared, PodRecheck, PodTerminate, PodTerminated, RunEnd, RunStart, Spend, SpendBilled,
     )
 )  # fmt: skip
 
 
 @attrs.define(kw_only=True)
 class PodRecord:
-    """One intent and the machines that came of it (normally one; more are twins)."""
+    """One intent and the machines that came of it (normally one; more are twins).
+
+    `proved_at`: when the last listing of each machine's proof began. `rechecked`: machines that were
+    looked for once more after their proof.
+    """
 
     run: str
     job: str
@@ -59,6 +65,8 @@ class PodRecord:
     pods: list[str] = attrs.field(factory=list)
     terminated: set[str] = attrs.field(factory=set)
     gone_at: datetime | None = None
+    proved_at: dict[str, datetime] = attrs.field(factory=dict)
+    rechecked: set[str] = attrs.field(factory=set)
     asked: set[str] = attrs.field(factory=set)
     spends: dict[str, tuple[datetime, Decimal]] = attrs.field(factory=dict)
     billed: dict[str, Decimal] = attrs.field(factory=dict)
@@ -224,6 +232,21 @@ def _terminated(book: Book, r: Receipt) -> None:
     if record is not None:
         record.terminated.add(r["pod"])
         record.gone_at = parse_stamp(r["described"])
+        record.proved_at[r["pod"]] = max(map(parse_stamp, r["listings"]), default=record.gone_at)
+        record.rechecked.discard(r["pod"])
+
+
+def _reappeared(book: Book, r: Receipt) -> None:
+    record = book._machine(r)
+    if record is not None:
+        record.asked.add(r["pod"])
+        record.terminated.discard(r["pod"])
+
+
+def _recheck(book: Book, r: Receipt) -> None:
+    record = book._machine(r)
+    if record is not None:
+        record.rechecked.add(r["pod"])
 
 
 def _terminate(book: Book, r: Receipt) -> None:
@@ -258,6 +281,8 @@ _HANDLERS: Final[Mapping[str, Callable[[Book, Receipt], None]]] = {
     PodCreateDoubtful.kind: _doubtful,
     PodTerminated.kind: _terminated,
     PodTerminate.kind: _terminate,
+    PodReappeared.kind: _reappeared,
+    PodRecheck.kind: _recheck,
     Spend.kind: _spend,
     SpendBilled.kind: _billed,
 }

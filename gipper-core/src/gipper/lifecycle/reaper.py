@@ -4,7 +4,7 @@ in between would look forgotten. One failing provider doesn't stop the rest; two
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,8 @@ from gipper.lifecycle.resuming import Resumption
 from gipper.lifecycle.runfolder import RunFolder, RunLock
 from gipper.lifecycle.services import Services
 from gipper.lifecycle.spending import record_spend
-from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, verdicts
+from gipper.lifecycle.rechecking import write_recheck
+from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, due, rechecks, verdicts
 from gipper.money import ZERO
 from gipper.naming import MachineName
 from gipper.plugins.handle import Provider
@@ -52,11 +53,13 @@ class ReapLine:
 
 @attrs.frozen(kw_only=True)
 class ReapResult:
-    """`failed`: providers that could not be asked. `unproved`: machines that may still cost money."""
+    """`failed`: providers that could not be asked. `unproved`: machines that may still cost money, or did
+    although they had been proved gone: those are `reappeared` too."""
 
     lines: tuple[ReapLine, ...]
     failed: tuple[str, ...] = ()
     unproved: tuple[str, ...] = ()
+    reappeared: tuple[str, ...] = ()
 
 
 @attrs.define
@@ -74,22 +77,55 @@ class Reaper:
     lines: list[ReapLine] = attrs.field(factory=list)
     failed: list[str] = attrs.field(factory=list)
     unproved: list[str] = attrs.field(factory=list)
+    reappeared: list[str] = attrs.field(factory=list)
     _seen: int = 0
 
     def run(self) -> ReapResult:
         """List, read the ledger, decide, act; leaves a `reap` receipt unless nothing was done."""
-        listings = [(p, machines) for p in self.providers if (machines := self._list(p)) is not None]
-        book = Book.of(self.services.ledger.read(kinds=KINDS))
-        for provider, machines in listings:
-            sight = self._sight(provider, machines, book)
-            for verdict in sorted(verdicts(sight, book), key=lambda v: _ORDER.index(v.action)):
-                self._act(provider, verdict, book)
+        listings = [self._listed(provider) for provider in self.providers]
+        book = self._book()
+        for provider, listed, machines in listings:
+            if machines is not None:
+                sight = self._sight(provider, listed, machines, book)
+                for verdict in sorted(verdicts(sight, book), key=lambda v: _ORDER.index(v.action)):
+                    self._act(provider, verdict, book)
+                self._recheck(sight, book)
         self._unasked(book)
         self._missing(book)
+        return self._result()
+
+    def look_again(self) -> ReapResult:
+        """Only what is due: machines that were proved gone are looked for once more, and ended where they
+        are back. A provider is asked only if it has any."""
+        book = self._book()
+        after, now = self._after(), self.services.runtime.now()
+        late = {r.provider for r in book.pods.values() if due(r, now, after)}
+        for provider in (p for p in self.providers if p.name in late):
+            _, listed, machines = self._listed(provider)
+            if machines is not None:
+                book = self._book()
+                sight = self._sight(provider, listed, machines, book)
+                for verdict in (v for v in verdicts(sight, book) if v.action == "end" and v.back):
+                    self._act(provider, verdict, book)
+                self._recheck(sight, book)
+        return self._result()
+
+    def _book(self) -> Book:
+        return Book.of(self.services.ledger.read(kinds=KINDS))
+
+    def _after(self) -> timedelta:
+        return timedelta(seconds=self.services.settings.limits.recheck_after)
+
+    def _result(self) -> ReapResult:
         self._write()
         return ReapResult(
-            lines=tuple(self.lines), failed=tuple(self.failed), unproved=tuple(dict.fromkeys(self.unproved))
-        )
+            lines=tuple(self.lines), failed=tuple(self.failed), reappeared=tuple(self.reappeared),
+            unproved=tuple(dict.fromkeys((*self.unproved, *self.reappeared))),
+        )  # fmt: skip
+
+    def _listed(self, provider: Provider) -> tuple[Provider, datetime, tuple[Machine, ...] | None]:
+        begun = self.services.runtime.now()
+        return provider, begun, self._list(provider)
 
     def _list(self, provider: Provider) -> tuple[Machine, ...] | None:
         try:
@@ -101,9 +137,16 @@ class Reaper:
         self._seen += len(listing)
         return listing.items
 
-    def _sight(self, provider: Provider, machines: tuple[Machine, ...], book: Book) -> Sight:
+    def _recheck(self, sight: Sight, book: Book) -> None:
+        for record, pod in () if self.dry_run else rechecks(sight, book, self._after()):
+            write_recheck(self.services, record, pod, sight.listed)
+
+    def _sight(
+        self, provider: Provider, listed: datetime, machines: tuple[Machine, ...], book: Book
+    ) -> Sight:
         return Sight(
             provider=provider.name, machines=machines, inst=self.inst, now=self.services.runtime.now(),
+            listed=listed,
             ledger_whole=self.services.ledger.damaged is None, end_unknown=self.end_unknown,
             client=lambda run: self._client(run, book),
         )  # fmt: skip
@@ -154,9 +197,10 @@ class Reaper:
 
     def _end(self, provider: Provider, verdict: Verdict) -> None:
         rental = self._rental(provider, verdict)
-        if verdict.record is not None and rental.pod in verdict.record.terminated:
+        for pod in verdict.back:
+            self.reappeared.append(pod)
             self._append(rental, PodReappeared(
-                provider=provider.name, pod=rental.pod, listed=self.services.runtime.now()
+                provider=provider.name, pod=pod, listed=self.services.runtime.now()
             ))  # fmt: skip
         proof = end_machine(self.services, rental, verdict.why)
         if proof is None:
@@ -213,7 +257,7 @@ class Reaper:
             provider=provider, run=record.run if record else (parsed.run if parsed else ""),
             name=verdict.name, pod=verdict.pod, usd_h=usd_h or ZERO, since=since,
             gpu=record.gpu if record else None, job=record.job if record else "",
-            listed=machine is not None, twins=list(record.pods[1:]) if record else [],
+            listed=machine is not None, twins=_twins(verdict),
         )  # fmt: skip
         if record is not None and verdict.pod not in record.pods:
             self._append(rental, PodCreate(
@@ -272,3 +316,11 @@ class Reaper:
         left = tuple(f"{x.provider} {x.pod} {x.name}" for x in self.lines if x.verb == "left")
         if done and not self.dry_run:
             self.services.ledger.append_or_spill(Reap(seen=self._seen, done=done, left=left), run=None)
+
+
+def _twins(verdict: Verdict) -> list[str]:
+    """The other machines of this name that are to be ended with it: not proved gone, or back."""
+    if verdict.record is None:
+        return []
+    left = (*verdict.record.unproved, *verdict.back)
+    return [pod for pod in dict.fromkeys(left) if pod != verdict.pod]

@@ -24,7 +24,10 @@ _UNPROMISED: Final = timedelta(seconds=600)
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """One machine (or one intent without a machine) and what to do about it. `pod` None = no id known."""
+    """One machine (or one intent without a machine) and what to do about it. `pod` None = no id known.
+
+    `back`: machines of the record that are listed although they were proved gone.
+    """
 
     action: Action
     provider: str
@@ -34,16 +37,18 @@ class Verdict:
     record: PodRecord | None = None
     machine: Machine | None = None
     needs_lock: bool = False
+    back: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
 class Sight:
-    """What one provider listed, and what is known around it."""
+    """What one provider listed, and what is known around it. `listed`: when the listing began."""
 
     provider: str
     machines: tuple[Machine, ...]
     inst: str
     now: datetime
+    listed: datetime
     ledger_whole: bool
     end_unknown: bool
     client: Callable[[str], Client]
@@ -51,14 +56,33 @@ class Sight:
 
 def verdicts(sight: Sight, book: Book) -> list[Verdict]:
     """What to do about every machine of gipper's at this provider."""
-    known = [_of_record(sight, r) for r in book.pods.values() if r.provider == sight.provider and _open(r)]
-    names = {r.name for r in book.pods.values() if r.provider == sight.provider and _open(r)}
-    listed = [
-        _of_stranger(sight, m, book)
+    ours = [r for r in book.pods.values() if r.provider == sight.provider]
+    known = [_of_record(sight, r) for r in ours if _open(r)]
+    over = [v for r in ours if not _open(r) and (v := _of_closed(sight, r)) is not None]
+    names = {r.name for r in ours}
+    strangers = [
+        _of_stranger(sight, m)
         for m in sight.machines
         if m.name.startswith(PREFIX) and m.name not in names and m.state is not MachineState.GONE
     ]
-    return [v for v in (*known, *listed) if v is not None]
+    return [*known, *over, *strangers]
+
+
+def rechecks(sight: Sight, book: Book, after: timedelta) -> list[tuple[PodRecord, str]]:
+    """Machines proved gone at least `after` before this listing, not in it, and not looked for since."""
+    return [
+        (record, pod)
+        for record in book.pods.values()
+        if record.provider == sight.provider
+        for pod in due(record, sight.listed, after)
+        if not _shown(sight, record)
+    ]
+
+
+def due(record: PodRecord, now: datetime, after: timedelta) -> list[str]:
+    """Machines of `record` that must be looked for once more by now."""
+    looked = record.terminated - record.rechecked
+    return [p for p in record.pods if p in looked and now >= record.proved_at[p] + after]
 
 
 def _open(record: PodRecord) -> bool:
@@ -67,12 +91,13 @@ def _open(record: PodRecord) -> bool:
 
 def _of_record(sight: Sight, record: PodRecord) -> Verdict:
     listed = [m for m in sight.machines if m.name == record.name or m.id in record.pods]
+    back = _back(sight, record)
     pod = record.pods[0] if record.pods else (listed[0].id if listed else None)
 
     def verdict(action: Action, why: str, *, needs_lock: bool = True) -> Verdict:
         return Verdict(
             action=action, provider=sight.provider, pod=pod, name=record.name, why=why, record=record,
-            machine=listed[0] if listed else None, needs_lock=needs_lock,
+            machine=listed[0] if listed else None, needs_lock=needs_lock, back=back,
         )  # fmt: skip
 
     over = sight.now >= record.end
@@ -97,18 +122,43 @@ def _of_intent(sight: Sight, record: PodRecord, verdict: Callable[..., Verdict])
     return verdict("leave", "no machine of this name is listed; it is looked for until its end")
 
 
-def _of_stranger(sight: Sight, machine: Machine, book: Book) -> Verdict | None:
+def _of_closed(sight: Sight, record: PodRecord) -> Verdict | None:
+    back = _back(sight, record)
+    there = [m for m in _shown(sight, record) if m.id in back or m.id not in record.terminated]
+    if not there:
+        return None
+    why = "it was proved gone" if back else "nothing should be left of its name"
+    return Verdict(
+        action="end", provider=sight.provider, pod=there[0].id, name=record.name, record=record,
+        why=f"it is there although {why}", machine=there[0], back=back,
+    )  # fmt: skip
+
+
+def _shown(sight: Sight, record: PodRecord) -> list[Machine]:
+    """By its name; by its id alone only where the market doesn't say the name (an id may be used again)."""
+    return [
+        m
+        for m in sight.machines
+        if m.state is not MachineState.GONE
+        and (m.name == record.name or (not m.name and m.id in record.pods))
+    ]
+
+
+def _back(sight: Sight, record: PodRecord) -> tuple[str, ...]:
+    """A listing that began before the proof did may still show what has gone since: that isn't back."""
+    shown = [m.id for m in _shown(sight, record) if m.id in record.terminated]
+    return tuple(pod for pod in shown if sight.listed >= record.proved_at[pod])
+
+
+def _of_stranger(sight: Sight, machine: Machine) -> Verdict:
     parsed = MachineName.parse(machine.name)
-    known = book.pods.get(machine.name)
 
     def verdict(action: Action, why: str) -> Verdict:
         return Verdict(
             action=action, provider=sight.provider, pod=machine.id, name=machine.name, why=why,
-            record=known, machine=machine, needs_lock=False,
+            machine=machine, needs_lock=False,
         )  # fmt: skip
 
-    if known is not None:
-        return verdict("end", "it is there although it was proved gone")
     if parsed is None:
         why = "its name is none that gipper gives"
         return verdict("end" if sight.end_unknown else "leave", f"{why}; --unknown ends it")
