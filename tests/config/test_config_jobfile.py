@@ -256,7 +256,6 @@ def test_mistakes_of_every_kind_are_in_one_report(tmp_path: Path) -> None:
     [
         with_key("hooks", '["gipper_hooks.py"]'),
         with_key("gpu.interruptible", "true"),
-        with_key("placement.probe", "{ min_up_mbps = 10 }"),
         with_key("placement.profile", '"interactive"'),
         with_key("placement.objective", '"latency"'),
         with_key("run.stall_minutes", "5"),
@@ -275,6 +274,13 @@ def test_asking_for_nothing_that_is_not_built_is_fine(tmp_path: Path) -> None:
     load(tmp_path, with_key("hooks", "[]"))
     load(tmp_path, with_key("gpu.interruptible", "false"))
     load(tmp_path, with_key("run.on_stall", '"warn"'))
+
+
+def test_a_probe_is_read(tmp_path: Path) -> None:
+    """Either floor may stand alone; the other one is 0, and nothing is measured for it."""
+    probe = load(tmp_path, with_key("placement.probe", "{ min_up_mbps = 10 }")).job.placement.probe
+    assert probe is not None
+    assert (probe.min_up_mbps, probe.min_down_mbps) == (10, 0)
 
 
 def test_every_unbuilt_key_exists() -> None:

@@ -93,7 +93,8 @@ def test_d_060_asked_at(user: World, kind: str) -> None:
 
 def test_d_060_asked_during_the_upload(user: World) -> None:
     """Ctrl-C while inputs go up stops them and gives the machine back."""
-    (user.work / "big").write_bytes(b"x" * 400_000_000)
+    with (user.work / "big").open("wb") as big:
+        big.truncate(400_000_000)
     running = user.start("pod", "run", user.job("true", inputs=[{"src": "big", "dst": "big"}]))
     user.wait_for("custody.upload")
     running.signal(SIGINT)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
+import time
 from pathlib import Path
 
 import attrs
@@ -49,14 +50,22 @@ class Measured:
 
 
 def _measured(user: World, *args: object) -> Measured:
-    with (user.home / "screen").open("wb") as screen:
-        process = subprocess.Popen(
-            [str(GIPPER), *map(str, args)], env=user.env, cwd=user.work, stdin=subprocess.DEVNULL,
-            stdout=screen, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        _pid, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return Measured(process.returncode, usage.ru_maxrss)
+    # Not its rusage: that begins with the size of whoever started it.
+    running = user.start(*args)
+    peak = 0
+    while running.process.poll() is None:
+        peak = max(peak, _peak_kib(running.pid))
+        time.sleep(0.005)
+    return Measured(running.wait().code, peak)
+
+
+def _peak_kib(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) if found else 0
 
 
 def test_d_059_progress_bars(user: World) -> None:
@@ -66,9 +75,9 @@ def test_d_059_progress_bars(user: World) -> None:
     )
     job = user.job("mkdir out; python3 p.py | tee out/said | cat", inputs=[{"src": "p.py", "dst": "p.py"}])
     measured = _measured(user, "pod", "run", job)
-    assert measured.code == 0, (user.home / "screen").read_bytes()[-2000:]
+    assert measured.code == 0
     assert _log(user) == user.out("said").read_bytes()
-    assert measured.peak < 120 * 1024
+    assert 0 < measured.peak < 120 * 1024
 
 
 def test_d_053_both_streams_full(user: World) -> None:
@@ -78,7 +87,7 @@ def test_d_053_both_streams_full(user: World) -> None:
     assert measured.code == 0
     log = _log(user)
     assert len(log) == 40 * MIB
-    assert measured.peak < 120 * 1024
+    assert 0 < measured.peak < 120 * 1024
 
 
 def test_d_091_c_locale(user: World) -> None:

@@ -14,7 +14,9 @@ from gipper.errors import LedgerError
 from gipper.ledger import head
 from gipper.ledger.chain import GENESIS
 from gipper.ledger.head import Head
-from gipper.values.receipts import LedgerOpened
+from gipper.ledger.store import SqliteLedger
+from gipper.runtime import RealRuntime
+from gipper.values.receipts import CustodyNote, LedgerOpened
 
 
 def problems(folder: Path) -> str:
@@ -359,3 +361,16 @@ def test_the_lock_file_as_a_folder_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(LedgerError):
         store.append(note("n"), run=RUN)
     store.close()
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_verify_tells_a_lost_header(tmp_path: Path, writable: bool) -> None:
+    """A file that only a mended copy makes readable is not whole, also for a reader."""
+    store = SqliteLedger.open(tmp_path, RealRuntime())
+    store.append(CustodyNote(provider="acme", text="x", by="me"), run=None)
+    store.close()
+    file = tmp_path / "ledger.sqlite"
+    file.write_bytes(b"\0" * 64 + file.read_bytes()[64:])
+    verdict = SqliteLedger.open(tmp_path, RealRuntime(), writable=writable).verify()
+    assert not verdict.whole
+    assert "ledger.sqlite" in verdict.problems[0]

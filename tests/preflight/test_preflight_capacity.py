@@ -54,13 +54,25 @@ def test_a_containers_limit_is_its_memory(any_shell: World) -> None:
     groups = any_shell.remote.root / "cgroup"
     (groups / "memory").mkdir(parents=True)
     (groups / "memory" / "memory.limit_in_bytes").write_text("8000000000\n")
-    any_shell.offered(memory_gb=64.0)
+    any_shell.offered(memory_gb=32.0)
     assert "there are 8 GB" in any_shell.fails("capacity", BadHost).message
     (groups / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
     (groups / "memory.max").write_text("max\n")
-    any_shell.check("capacity")
+    assert any_shell.check("capacity").facts["limit_gb"] is None
     (groups / "memory.max").write_text("7000000000\n")
-    assert "there are 7 GB" in any_shell.fails("capacity", BadHost).message
+    bad = any_shell.fails("capacity", BadHost)
+    assert "there are 7 GB" in bad.message
+    assert bad.facts["limit_gb"] == 7.0
+
+
+def test_a_promise_of_the_whole_host_is_held_to_the_host(world: World) -> None:
+    """A market that tells what the host has didn't promise more than that."""
+    (world.remote.root / "cgroup").mkdir()
+    (world.remote.root / "cgroup" / "memory.max").write_text("8000000000\n")
+    world.offered(memory_gb=68.0)
+    assert world.check("capacity").facts["limit_gb"] == 8.0
+    world.offered(memory_gb=80.0)
+    world.fails("capacity", BadHost)
 
 
 def test_what_nobody_promised_or_tells_is_not_judged(world: World) -> None:

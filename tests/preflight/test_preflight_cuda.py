@@ -106,11 +106,11 @@ def test_a_retry_counts_only_with_the_path_that_was_asked_for(world: World) -> N
     """A machine that puts its entries back hasn't been tried without them."""
     folder = compat(world, init=804)
     both = world.remote.env["LD_LIBRARY_PATH"]
-    (world.stubs.bin / "python3").write_text(
+    world.program(
+        "python3",
         f'#!/bin/sh\n[ "$LD_LIBRARY_PATH" = {both} ] || LD_LIBRARY_PATH=/elsewhere:{world.stubs.driver_folder}\n'
-        f'export LD_LIBRARY_PATH\nexec {sys.executable} "$@"\n'
+        f'export LD_LIBRARY_PATH\nexec {sys.executable} "$@"\n',
     )
-    (world.stubs.bin / "python3").chmod(0o755)
     bad = world.fails("cuda", BadHost)
     assert "804" in bad.message
     assert str(folder) in bad.message

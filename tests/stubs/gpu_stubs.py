@@ -44,6 +44,14 @@ def build_driver(folder: Path) -> Path:
     return built
 
 
+def put_program(file: Path, text: str) -> None:
+    """Make `file` a program of its own. What a link of that name points to is never written to."""
+    file.unlink(missing_ok=True)
+    with file.open("x") as new:
+        new.write(text)
+    file.chmod(0o755)
+
+
 class GpuStubs:
     """One machine's stubs in `folder`; `built` is the compiled library. It begins with one idle card."""
 
@@ -52,9 +60,8 @@ class GpuStubs:
         self.driver_folder = folder / "driver"
         self._built = built
         self.bin.mkdir(parents=True)
-        program = self.bin / "nvidia-smi"
-        program.write_text(f"#!{sys.executable} -IS\n" + (HERE / "nvidia_smi.py").read_text())
-        program.chmod(0o755)
+        text = f"#!{sys.executable} -IS\n" + (HERE / "nvidia_smi.py").read_text()
+        put_program(self.bin / "nvidia-smi", text)
         self.smi(cards=[card()])
         self.driver()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 import pytest
-from stubs.gpu_stubs import GpuStubs
+from stubs.gpu_stubs import GpuStubs, put_program
 
 from gipper.errors import CommandTimeout
 from gipper.remote import Completed
@@ -110,9 +110,7 @@ class World:
 
     def program(self, name: str, text: str) -> None:
         """A program that the machine's shell finds first."""
-        file = self.stubs.bin / name
-        file.write_text(text)
-        file.chmod(0o755)
+        put_program(self.stubs.bin / name, text)
 
     def fast_clock(self) -> None:
         """`sleep` moves the machine's own clock and doesn't wait."""
@@ -155,8 +153,7 @@ def _tools(folder: Path) -> Path:
     for name in names:
         found = os.path.realpath(shutil.which(name) or "")
         if name == "python3":
-            (tools / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-            (tools / name).chmod(0o755)
-        elif Path(found).is_file() and name not in ("printf",):
+            put_program(tools / name, f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        elif Path(found).is_file():
             (tools / name).symlink_to(found)
     return tools

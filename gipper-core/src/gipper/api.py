@@ -32,6 +32,7 @@ from gipper.values.machines import Address, Machine, MachineState, Port, RentReq
 from gipper.values.offers import GpuModel, Listing, Offer, OfferQuery
 from gipper.values.plugins import API_VERSION, CheckResult, ProviderInfo
 from gipper.values.receipts import Receipt
+from gipper.watchdog import boot_watchdog
 
 __all__ = [
     "API_VERSION",
@@ -80,6 +81,7 @@ __all__ = [
     "Task",
     "Unsuitable",
     "Watchdog",
+    "boot_watchdog",
     "gpu_model",
     "hookimpl",
     "json_of",

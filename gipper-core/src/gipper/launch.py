@@ -11,9 +11,10 @@ import attrs
 from gipper import __version__
 from gipper.core import Gipper, require_sound_ledger
 from gipper.cost_history import NoHistory
-from gipper.errors import ConfigError, NoOffer, ProviderError, Stopped
+from gipper.errors import CapRefused, ConfigError, NoOffer, ProviderError, Stopped
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
+from gipper.lifecycle.arming import guarded_plan
 from gipper.lifecycle.attempt import PreflightFn, Work
 from gipper.lifecycle.checks import run_checks
 from gipper.lifecycle.results import RunResult
@@ -76,11 +77,15 @@ class Launch:
         )  # fmt: skip
 
     def plan(self, upload_bytes: int) -> Plan:
-        """Ask the markets. Raises ConfigError, PluginError, ProviderError (all failed), NoOffer."""
+        """Ask the markets. Raises ConfigError, PluginError, ProviderError (all fail), NoOffer, CapRefused."""
         found = plan(
             self._job_for_planning(), self._markets(), settings=self.gipper.settings, history=NoHistory(),
             upload_bytes=upload_bytes, runtime=self.gipper.runtime, throughput=self.choice.throughput,
             gpu_override=self.choice.gpu, options=lambda market, _job: self._options(market.name),
+        )  # fmt: skip
+        found = guarded_plan(
+            found, {name: self.gipper.provider(name) for name in found.asked},
+            required=self.gipper.settings.safety.require_watchdog,
         )  # fmt: skip
         for note in found.notes:
             self.reporter.warn(self.gipper.redactor.text(note))
@@ -116,6 +121,8 @@ class Launch:
     ) -> RunResult:  # fmt: skip
         try:
             found = self.plan(surveyed.bytes)
+        except CapRefused as error:
+            return self._nothing(services, folder, Outcome.REFUSED, error.message, error.hint)
         except NoOffer as error:
             return self._nothing(services, folder, Outcome.NO_OFFER, error.message, error.hint)
         except (ConfigError, ProviderError) as error:

@@ -70,9 +70,9 @@ TEXTS: Final[Mapping[Path, str]] = {
     ("placement", "fallback_mbps"): "Rate taken for a link that nobody knows, in Mb/s.",
     ("placement", "latency_target"): "A label that is passed through.",
     ("placement", "client_location"): "Where you are: [latitude, longitude] in degrees.",
-    ("placement", "probe"): "Least measured rates of a machine (not available yet).",
-    ("placement", "probe", "min_up_mbps"): "Least rate up in Mb/s.",
-    ("placement", "probe", "min_down_mbps"): "Least rate down in Mb/s.",
+    ("placement", "probe"): "Least measured rates of a machine; a slower one is replaced.",
+    ("placement", "probe", "min_up_mbps"): "Least rate from here to the machine in Mb/s.",
+    ("placement", "probe", "min_down_mbps"): "Least rate from the machine to here in Mb/s.",
 }
 
 CONSTRAINTS: Final[Mapping[Path, Mapping[str, Any]]] = {

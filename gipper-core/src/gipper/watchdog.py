@@ -32,7 +32,7 @@ _AGAIN: Final[dict[str, Again]] = {"boot": "boot", "cron": "cron", "systemd": "s
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """Whole seconds: between two writes of the time left; before the second try, and at most between tries."""
+    """Whole seconds: between writes of the time left; before the second try, and at most between tries."""
 
     tick_s: int = 60
     first_s: int = 30
@@ -72,10 +72,10 @@ def client_watchdog(watchdog: Watchdog, seconds: float, *, name: str, pace: Pace
 
 
 def armed(output: str) -> Armed:
-    """What the output of `client_watchdog`'s script says. Raises ValueError where it makes no sense."""
+    """What the output of `client_watchdog`'s script says. Raises ProviderError where it makes no sense."""
     found = re.search(r"^armed (\d+)\nagain (\w+)$", output, re.MULTILINE)
     if found is None or found[2] not in _AGAIN:
-        raise ValueError(f"the machine's answer about its watchdog makes no sense: {output[:200]!r}")
+        raise ProviderError(f"the machine's answer about its watchdog makes no sense: {output[:200]!r}")
     return Armed(left_s=int(found[1]), again=_AGAIN[found[2]])
 
 
@@ -107,7 +107,8 @@ def _folder() -> str:
 
 
 def _script(watchdog: Watchdog, pace: Pace) -> str:
-    head = f"tick={pace.tick_s} first={pace.first_s} most={pace.most_s} reads={shlex.quote(' '.join(watchdog.reads))}"
+    reads = shlex.quote(" ".join(watchdog.reads))
+    head = f"tick={pace.tick_s} first={pace.first_s} most={pace.most_s} reads={reads}"
     return f"cmd={shlex.quote(watchdog.command)}\n{head}\n{_source('watchdog.sh')}"
 
 

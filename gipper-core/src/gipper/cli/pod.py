@@ -16,6 +16,8 @@ COMMANDS: Final = {
     "ls": Entry("gipper.cli.machines:ls", "gipper's machines that are listed now."),
     "logs": Entry("gipper.cli.logs:logs", "The log of a run, also after its machine is gone."),
     "reap": Entry("gipper.cli.machines:reap", "End what should be over; prove that it is gone."),
+    "reap-timer": Entry("gipper.cli.reap_timer:reap_timer", "Reap every 15 minutes, with nobody there."),
+    "proof": Entry("gipper.cli.proof:proof", "What proves that a run's machines are gone."),
     "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
 }
 

@@ -155,6 +155,10 @@ class SqliteLedger:
         with translated(self._folder):
             state = files.load_state(self._folder)
             walked = self._walked(state)
+            # A file that had to be read from a mended copy is damaged, however well the copy reads.
+            for name, what in self._suspects.items():
+                if name not in state.closed and name not in {n for n, _ in walked.problems}:
+                    walked.blame(name, what)
             current = files.writing(self._folder, state).name
             why = next((what for name, what in walked.problems if name == current), None)
             if why is not None:

@@ -55,9 +55,12 @@ class Guard:
                 self._without()
                 return ()
             self._armed(self._ask(watchdog, stop))
-        except (HostLost, Stopped, Unsuitable):
+        except (Stopped, Unsuitable):
             raise
         except GipperError as error:
+            # A script that hangs loses its connection, not the host.
+            if isinstance(error, HostLost) and error is self.link.lost:
+                raise
             self._failed(self.services.redact(error.message))
             return ()
         return watchdog.reads
@@ -135,7 +138,7 @@ def guarded_plan(plan: Plan, provider: Mapping[str, Provider], *, required: bool
     kept = tuple(ranked for ranked in plan.ranked if ranked.provider not in bare)
     if plan.ranked and not kept:
         raise CapRefused(
-            f"safety.require_watchdog is set, and nothing ends a machine of {', '.join(sorted(bare))} from inside",
+            f"safety.require_watchdog is set, and a machine of {', '.join(sorted(bare))} can't end itself",
             hint="set `require_watchdog = false` under [safety] in config.toml, or name another provider",
         )
     return attrs.evolve(plan, ranked=kept, left_out=_counted(plan, kept))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import attrs
 
 from gipper.errors import Stopped, TransferError, Unsuitable
 from gipper.lifecycle import remote_job
+from gipper.lifecycle.arming import Guard
 from gipper.lifecycle.attempt import Attempt
 from gipper.lifecycle.deadlines import command_limit
 from gipper.lifecycle.link import Link
@@ -27,12 +29,14 @@ class Preparation:
     offer: Offer
     estimate: Estimate
     number: int
+    hidden: tuple[str, ...] = ()
 
     def run(self) -> None:
         """Raises BadHost, Unsuitable, NoCapacity, Stopped, HostLost, and what ledger and plugins raise."""
         a = self.attempt
         machine = self._wait()
         link = self._link()
+        self._arm(machine)
         env = a.work.preflight(a.services, a.rental, link.remote, a.work.job, machine)
         self._stop_if_asked("before the upload")
         deadline = a.services.runtime.monotonic() + a.limits.upload
@@ -53,6 +57,12 @@ class Preparation:
             address=str(ready.remote.address), host_key=ready.remote.fingerprint,
         ))  # fmt: skip
         return as_offered(ready.machine, self.offer, a.work.job.pod.disk_gb or 0.0)
+
+    def _arm(self, machine: Machine) -> None:
+        a = self.attempt
+        until = a.end + timedelta(seconds=a.services.settings.limits.watchdog_grace)
+        guard = Guard(services=a.services, rental=a.rental, link=self._link(), until=until)
+        self.hidden = guard.arm(machine, a.interrupts.once)
 
     def _upload(self, deadline: float) -> None:
         a = self.attempt
@@ -117,7 +127,7 @@ class Preparation:
             run=a.work.folder.run, command=job.run.command, setup=job.run.setup, setup_s=a.limits.setup,
             command_s=a.limit_s, kill_grace_s=a.services.settings.limits.kill_grace,
             env={
-                **machine_env(self._link().machine), **env, **job.pod.env,
+                **dict.fromkeys(self.hidden, ""), **machine_env(self._link().machine), **env, **job.pod.env,
                 "GIPPER_ATTEMPT": str(self.number),
             },
             secrets=a.work.secrets,

@@ -19,6 +19,7 @@ from gipper.errors import (
     Stopped,
     Unsuitable,
 )
+from gipper.lifecycle.arming import set_timer
 from gipper.lifecycle.attempt import Attempt, Timings, Work
 from gipper.lifecycle.caps import Meter
 from gipper.lifecycle.collecting import Collected
@@ -159,6 +160,7 @@ class Supervisor:
         self.renting = renting.request.name
         self.alive = rent(self.services, renting, self.interrupts)
         self.renting = None
+        set_timer(self.services, self.alive, over.timer_at)
         meter = Meter(self.services, self.alive, reserved, limits.collect, over.end)
         return Attempt(
             services=self.services, work=self.work, rental=self.alive, limits=limits, meter=meter,

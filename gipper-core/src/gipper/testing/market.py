@@ -21,6 +21,7 @@ from gipper.errors import Doubtful, NoCapacity, OfferGone, ProviderError, Refuse
 from gipper.markers import hookimpl
 from gipper.money import cost, usd
 from gipper.runtime import Runtime
+from gipper.values.bills import Watchdog
 from gipper.values.machines import Address, Machine, MachineState, RentRequest
 from gipper.values.offers import GpuModel, Listing, Offer, OfferQuery
 from gipper.values.plugins import ProviderInfo
@@ -35,6 +36,8 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
     "describe": ("fail", "none", "error_state", "gone"),
     "list_ours": ("fail", "none", "cut_short", "lag"),
     "terminate": ("fail", "acts_and_fails", "ignored"),
+    "watchdog": ("fail", "none"),
+    "set_end": ("fail",),
 }  # fmt: skip
 
 
@@ -55,7 +58,12 @@ class FakeMachine:
 
 @attrs.define
 class FakeMarket:
-    """One account on one market. `boot` gives the addresses of a machine (None = none ever)."""
+    """One account on one market. `boot` gives the addresses of a machine (None = none ever).
+
+    `watchdog` is the shell command by which a machine ends itself, `watchdog_reads` the variables that
+    it needs; without it the market has no such hook. `timer` = the market wants `gipper_set_end`; what it
+    was told is in `timers`.
+    """
 
     runtime: Runtime
     name: str = "acme"
@@ -68,6 +76,10 @@ class FakeMarket:
     offers: list[Offer] = attrs.field(factory=list)
     boot: Callable[[FakeMachine], tuple[Address, ...]] | None = None
     unboot: Callable[[FakeMachine], None] | None = None
+    watchdog: str | None = None
+    watchdog_reads: tuple[str, ...] = ()
+    timer: bool = False
+    timers: dict[str, datetime] = attrs.field(factory=dict)
     machines: dict[str, FakeMachine] = attrs.field(factory=dict)
     calls: list[tuple[str, Any]] = attrs.field(factory=list)
     _script: dict[str, deque[str]] = attrs.field(factory=lambda: defaultdict(deque))
@@ -132,8 +144,10 @@ class FakeMarket:
     def provider_class(self) -> type:
         """A provider plugin class bound to this market."""
         market = self
+        guarded = (_Guarded,) if self.watchdog is not None else ()
+        timed = (_Timed,) if self.timer else ()
 
-        class FakeProvider(_Verbs):
+        class FakeProvider(*guarded, *timed, _Verbs):  # type: ignore[misc]
             @staticmethod
             @hookimpl
             def gipper_provider() -> ProviderInfo:
@@ -262,3 +276,31 @@ class _Verbs:
             self.market.kill(machine_id)
         if fault in ("fail", "acts_and_fails"):
             raise ProviderError("the market answered HTTP 401")
+
+
+class _Guarded:
+    """The watchdog of a market that has one."""
+
+    market: FakeMarket
+
+    @hookimpl
+    def gipper_watchdog(self, machine: Machine) -> Any:
+        fault = self.market.next_fault("watchdog", machine.id)
+        if fault == "fail":
+            raise ProviderError("the market answered HTTP 500")
+        assert self.market.watchdog is not None
+        if fault == "none":
+            return None
+        return Watchdog(command=self.market.watchdog, reads=self.market.watchdog_reads)
+
+
+class _Timed:
+    """The timer of a market that has one."""
+
+    market: FakeMarket
+
+    @hookimpl
+    def gipper_set_end(self, machine_id: str, timer_at: datetime) -> None:
+        if self.market.next_fault("set_end", machine_id) == "fail":
+            raise ProviderError("the market answered HTTP 400")
+        self.market.timers[machine_id] = timer_at
