@@ -176,7 +176,10 @@ def _tamper(folder: Path, statement: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["DELETE FROM receipts WHERE kind = 'pod.create'", "UPDATE receipts SET payload = replace(payload, 'accepted', 'Accepted')"],
+    [
+        "DELETE FROM receipts WHERE kind = 'pod.create'",
+        "UPDATE receipts SET payload = replace(payload, 'accepted', 'Accepted')",
+    ],
 )
 def test_a_damaged_ledger_vouches_for_nothing(stage: Stage, statement: str) -> None:
     """A receipt is missing or altered: exit 5, the gap named, although the rest would look fine."""
@@ -293,7 +296,12 @@ def test_hostile_text_stays_text(stage: Stage) -> None:
     """A market's answer with control characters can't drive the terminal."""
     rental = stage.rented()
     asked = PodTerminate(
-        provider="acme", pod=rental.pod, name=stage.name, why="over", answer="no\x1b[2J\nrun x: proved", answered=None
+        provider="acme",
+        pod=rental.pod,
+        name=stage.name,
+        why="over",
+        answer="no\x1b[2J\nrun x: proved",
+        answered=None,
     )
     stage.write(asked)
     assert "\x1b" not in stage.command().stdout

@@ -254,7 +254,7 @@ def test_cron_starts_it_again_only_on_a_machine_of_its_own(
         machine.set_clock(3, "boot-2")
         # What cron would run; the fake clock is in the script that is on the disk already.
         machine.sh(lines[1].removeprefix("@reboot ") + " &")
-        wait_until(lambda: len([p for p in machine.processes()]) >= 1 and machine.left() == 1000, what="on again")
+        wait_until(lambda: len(machine.processes()) >= 1 and machine.left() == 1000, what="on again")
 
 
 def test_a_start_up_script_needs_no_cron(machine: Machine) -> None:

@@ -22,12 +22,13 @@ class Machine:
     """Runs the watchdog's texts with `shell` as its sh.
 
     `clock=False`: on this computer's own clock; else `uptime` and `boot_id` are files that the test writes,
-    and so is the environment of the first process.
+    and so is the environment of the first process; then a pause of the watchdog's is 50 ms.
     """
 
     def __init__(self, folder: Path, shell: str = "dash", *, clock: bool = True) -> None:
         self.home = folder / "home"
         self.bin = folder / "bin"
+        self.clocked = clock
         self.files = {"/proc/1/environ": folder / "environ1"}
         if clock:
             self.files |= {
@@ -75,6 +76,9 @@ class Machine:
         """Start a text in a session of its own."""
         for real, faked in self.files.items():
             text = text.replace(real, str(faked))
+        if self.clocked:
+            for pause in ('sleep "$w"', 'sleep "$first"'):
+                text = text.replace(pause, "sleep 0.05")
         return subprocess.Popen(
             [self.bin / "sh"], stdin=_text_file(self.home.parent, text), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=self.home,

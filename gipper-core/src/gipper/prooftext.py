@@ -112,7 +112,9 @@ class MachineProof:
     def _without_proof(self) -> str:
         if self.pending:
             return f"it was not proved gone in time: {self.pending[-1].last}"
-        return "it was asked to end, and nobody proved that it is gone" if self.asked else "nobody ended it yet"
+        return (
+            "it was asked to end, and nobody proved that it is gone" if self.asked else "nobody ended it yet"
+        )
 
 
 @attrs.define(kw_only=True)

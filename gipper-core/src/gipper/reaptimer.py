@@ -64,9 +64,7 @@ def status(gipper: Gipper, run: Runner | None = None) -> tuple[Found, ...]:
     if not found:
         return ()
     spec = _spec(gipper)
-    return tuple(
-        attrs.evolve(f, stale=_stale(gipper.env, f, spec, use), times=_times(f, use)) for f in found
-    )
+    return tuple(attrs.evolve(f, stale=_stale(gipper.env, f, spec, use), times=_times(f, use)) for f in found)
 
 
 def show(gipper: Gipper, run: Runner | None = None) -> list[tuple[str, str]]:

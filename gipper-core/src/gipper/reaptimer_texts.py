@@ -6,6 +6,7 @@ a command, `$`) and undoes backslashes; cron ends a command at `%`; its shell kn
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
@@ -17,6 +18,7 @@ from gipper.errors import ConfigError
 
 EVERY: Final = "*/15 * * * *"
 _MARK: Final = "# gipper-reap"
+_PLAIN: Final = re.compile(r"[\w./+@: -]+")
 # `-m` alone would look in the folder that it is started in first, and that may be anybody's.
 _WORDS: Final = ("-P", "-m", "gipper", "pod", "reap")
 
@@ -58,8 +60,10 @@ class TimerSpec:
 
 def service(spec: TimerSpec) -> str:
     """The .service unit."""
-    # ":" = nothing is expanded. Older systemd doesn't know it, so only where it is needed.
-    command = (":" if "$" in spec.python else "") + " ".join(_systemd(word) for word in spec.words)
+    # systemd takes no program whose name holds quotes, backslashes or `$`: a shell then starts it.
+    plain = _PLAIN.fullmatch(spec.python) is not None
+    words = spec.words if plain else ("/bin/sh", "-c", 'exec "$0" "$@"', *spec.words)
+    command = " ".join(_systemd(word).replace("$", "$$") for word in words)
     environment = "\n".join(_environment(n, v) for n, v in spec.variables.items())
     data = spec.variables.get("GIPPER_DATA", "").replace("%", "%%").rstrip("\\")
     return _filled("gipper-reap.service", DATA=data, COMMAND=command, ENVIRONMENT=environment)

@@ -51,7 +51,7 @@ def check_recent(conn: sqlite3.Connection, last: Row | None) -> None:
     """Raise LedgerDamaged where the chain of the last 32 receipts is broken."""
     if last is None:
         return
-    rows = [one_row(conn, seq) for seq in range(max(1, last.seq - _RECENT + 1), last.seq + 1)]
+    rows = [one_row(conn, seq) for seq in range(max(_first(conn), last.seq - _RECENT + 1), last.seq + 1)]
     for before, after in pairwise(rows):
         if after is None or (before is not None and after.prev != digest(before)):
             raise LedgerDamaged(f"the chain is broken near receipt {last.seq}")
@@ -60,7 +60,7 @@ def check_recent(conn: sqlite3.Connection, last: Row | None) -> None:
 
 
 def _place_head(conn: sqlite3.Connection, head: Head, at_end: Head) -> bool:
-    first = conn.execute("SELECT coalesce(min(seq), 1) FROM receipts").fetchone()[0]
+    first = _first(conn)
     there = one_row(conn, head.seq)
     place = compare(head, at_end, first, None if there is None else digest(there))
     if place == "behind":
@@ -68,3 +68,9 @@ def _place_head(conn: sqlite3.Connection, head: Head, at_end: Head) -> bool:
     if place == "ahead":
         raise LedgerDamaged(f"receipts {at_end.seq + 1} to {head.seq} were cut off")
     raise LedgerDamaged(f"receipt {head.seq} is not the one that the head file knows")
+
+
+def _first(conn: sqlite3.Connection) -> int:
+    """The lowest seq in the file: one that follows a damaged file doesn't begin at 1."""
+    first: int = conn.execute("SELECT coalesce(min(seq), 1) FROM receipts").fetchone()[0]
+    return first
