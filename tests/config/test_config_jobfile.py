@@ -260,7 +260,6 @@ def test_mistakes_of_every_kind_are_in_one_report(tmp_path: Path) -> None:
         with_key("placement.objective", '"latency"'),
         with_key("run.stall_minutes", "5"),
         with_key("run.on_stall", '"stop"'),
-        with_key("run.checkpoint", '{ src = "out" }') + '[[outputs]]\nsrc = "out"\n',
     ],
 )
 def test_keys_whose_feature_is_not_built_are_refused(tmp_path: Path, text: str) -> None:

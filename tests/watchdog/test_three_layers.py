@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support_fake import Listener, handle, services, unasked
+from support_fake import handle, services, unasked
 from support_sshd import Sshd, wait_until
 
 from gipper.builtin.local import LocalProvider
@@ -63,7 +63,11 @@ def test_the_client_alone(tmp_path: Path, sshd: Sshd) -> None:
     registry.add_provider(market.provider_class(), distribution="gipper-fake", version="1")
     config = tmp_path / "config.toml"
     config.write_text("[limits]\ngone_patience = 1\nready_min = 1\nkill_grace = 1\n")
-    env = {"HOME": str(tmp_path), "GIPPER_DATA": str(tmp_path / "data"), "GIPPER_KEYS": str(tmp_path / "keys")}
+    env = {
+        "HOME": str(tmp_path),
+        "GIPPER_DATA": str(tmp_path / "data"),
+        "GIPPER_KEYS": str(tmp_path / "keys"),
+    }
     gipper = Gipper(env={**env, "GIPPER_CONFIG": str(config)}, runtime=runtime, registry=registry)
     sshd.authorize(gipper.key_pair.public)
     job = Job(

@@ -60,7 +60,9 @@ class Stage:
     def watchdogs(self) -> list[int]:
         """Watchdogs on the machine that run."""
         mark = str(self.sshd.home / ".gipper-watchdog" / "run").encode()
-        return [p for p in self.sshd.processes() if mark in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")]
+        return [
+            p for p in self.sshd.processes() if mark in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")
+        ]
 
 
 NewStage = Callable[..., Stage]
@@ -70,7 +72,9 @@ NewStage = Callable[..., Stage]
 def new_stage(tmp_path: Path) -> Iterator[NewStage]:
     with Sshd(tmp_path / "sshd", env={"MACHINE_KEY": "not-for-the-job"}) as sshd:
 
-        def new(*markets: dict[str, object], safety: str = "", command: str = "mkdir out; env >out/env") -> Stage:
+        def new(
+            *markets: dict[str, object], safety: str = "", command: str = "mkdir out; env >out/env"
+        ) -> Stage:
             return _stage(tmp_path, sshd, list(markets), safety, command)
 
         yield new
@@ -115,7 +119,9 @@ def test_armed_before_any_check_and_it_outlives_the_run(new_stage: NewStage, tmp
     assert [r.kind for r in stage.receipts()][4:7] == ["pod.ready", "watchdog.armed", "job.start"]
     (armed,) = stage.receipts("watchdog.armed")
     (intent,) = stage.receipts("pod.intent")
-    assert _moment(intent["end"]) <= _moment(armed["until"]) <= _moment(intent["end"]) + timedelta(seconds=600)
+    assert (
+        _moment(intent["end"]) <= _moment(armed["until"]) <= _moment(intent["end"]) + timedelta(seconds=600)
+    )
     assert _moment(armed["until"]) > _moment(intent["end"]) + timedelta(seconds=590)
     assert armed["how"] == HOW["none"]
     assert len(seen) == 1
@@ -133,7 +139,9 @@ def test_a_machine_that_cannot_be_armed(new_stage: NewStage, required: bool) -> 
     failed = stage.receipts("watchdog.failed")
     assert failed
     assert "File exists" in failed[0]["why"] or "Not a directory" in failed[0]["why"]
-    assert any("only this client and the reaper" in w or "require_watchdog" in w for w in stage.listener.warnings)
+    assert any(
+        "only this client and the reaper" in w or "require_watchdog" in w for w in stage.listener.warnings
+    )
     assert bool(stage.receipts("job.start")) is not required
     assert stage.markets[0].alive() == []
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gipper.plugins.handle import Provider
     from gipper.plugins.parts import LoadedProvider, PluginSet
     from gipper.plugins.registry import Registry
-    from gipper.redact import Redactor
+    from gipper.redact import KeyScanner, Redactor
     from gipper.remote import Dialer
     from gipper.settings import LoadedSettings
     from gipper.ssh.keys import KeyPair
@@ -152,7 +152,13 @@ class Gipper:
         """Opens connections to machines."""
         from gipper.ssh.remote import SshDialer
 
-        return self._dialer or SshDialer(self.runtime)
+        return self._dialer or SshDialer(self.runtime, scanner=lambda: self._key_scanner.fresh())
+
+    @cached_property
+    def _key_scanner(self) -> KeyScanner:
+        from gipper.redact import KeyScanner
+
+        return KeyScanner(self.key_values())
 
     def run_folder(self, run: str) -> Path:
         """Where a run's own files lie."""

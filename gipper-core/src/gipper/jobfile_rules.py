@@ -47,7 +47,6 @@ UNBUILT: Final = (
     Unbuilt(cls=Placement, field="objective", asks=lambda v: v == "latency"),
     Unbuilt(cls=RunTable, field="stall_minutes", asks=lambda v: v is not None),
     Unbuilt(cls=RunTable, field="on_stall", asks=lambda v: v == "stop"),
-    Unbuilt(cls=RunTable, field="checkpoint", asks=lambda v: v is not None),
 )
 
 

@@ -6,7 +6,7 @@ that raised `ConnectionLost` is dead: dial a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -93,8 +93,26 @@ class Sent:
 
 
 @attrs.frozen(kw_only=True)
+class Known:
+    """A file that was fetched: its state there when it was read, and its time of change here since then.
+
+    `inode` 0 = not known. `here_ns` is the local file's modification time; its size is `size`, too.
+    """
+
+    size: int
+    mtime_ns: int
+    inode: int
+    sha256: str
+    here_ns: int
+
+
+@attrs.frozen(kw_only=True)
 class Fetched:
-    """What came home. `files` are (path, size, sha256); `refused` and `missing` say why, one line each."""
+    """What came home. `files` are (path, size, sha256); `refused` and `missing` say why, one line each.
+
+    `files` and `bytes` are what travelled. `home` is given by a fetch that knew what is here already:
+    every file of the source that is here as it is there, whenever it came.
+    """
 
     files: tuple[tuple[str, int, str], ...]
     bytes: int
@@ -102,6 +120,7 @@ class Fetched:
     refused: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    home: Mapping[str, Known] = attrs.field(factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -137,7 +156,8 @@ class Remote(Protocol):
     ) -> Sent:
         """Stream `manifest` into folder `base` (made if missing). Raises Stopped once `stop` is set.
 
-        A file whose content no longer has the manifest's hash is sent as it is and named in `changed`.
+        A file whose content no longer has the manifest's hash is sent as it is and named in `changed`;
+        ConfigError where it now holds a provider key.
         """
 
     def fetch(
@@ -146,11 +166,19 @@ class Remote(Protocol):
         source: str,
         dest: Path,
         *,
+        known: MutableMapping[str, Known] | None = None,
+        live: bool = False,
         max_bytes: int | None = None,
         progress: Progress | None = None,
         stop: Event | None = None,
     ) -> Fetched:
         """Bring `source` (file or folder, relative to `base`) to `dest`: confined, whole files only.
+
+        With `known` (path below `source` -> what was fetched; "" = the file that `source` is) only files
+        that changed there or here travel, and it is brought up to date, also where the fetch fails: a
+        second one goes on. `live` says that somebody writes there: what is open for writing or changed
+        under way is named in `changed` and never gets its final name; without it, a changed file is kept
+        where there is no older version.
 
         A folder's content goes into `dest`; a file becomes `dest`. Files already there that are not
         in the source stay. Absent `source` is told in `missing`, hostile entries in `refused`.

@@ -45,7 +45,7 @@ TEXTS: Final[Mapping[Path, str]] = {
     ("run",): "What is executed on the machine.",
     ("run", "command"): "The job, as shell text.",
     ("run", "setup"): "The job's own set-up, as shell text; it is timed apart.",
-    ("run", "checkpoint"): "A folder that is brought home again and again (not available yet).",
+    ("run", "checkpoint"): "A folder that is brought home again and again while the job runs.",
     ("run", "checkpoint", "src"): "The folder, inside an output.",
     ("run", "checkpoint", "every_s"): "Seconds from one copy to the next.",
     ("run", "stall_minutes"): "Minutes without progress that count as a stall (not available yet).",

@@ -103,7 +103,7 @@ def _text(watchdog: Watchdog, mode: str, seconds: float, name: str, pace: Pace) 
 
 
 def _folder() -> str:
-    return f"h=${{HOME:-/root}}\n[ \"$h\" != / ] || h=/root\nd=$h/{FOLDER}"
+    return f'h=${{HOME:-/root}}\n[ "$h" != / ] || h=/root\nd=$h/{FOLDER}'
 
 
 def _script(watchdog: Watchdog, pace: Pace) -> str:

@@ -67,9 +67,7 @@ def stop(run: str) -> int:
         warn(f"gipper: asked the client of run {run} to stop; waiting for it")
         return _watch(taken, quiet=True)
     try:
-        interrupts = Interrupts(taken.gipper.runtime)
-        interrupts.raise_to(1, "stop")
-        return _go_on(taken, interrupts, "stopped")
+        return _go_on(taken, Interrupts(taken.gipper.runtime), "stopped", stop_job=True)
     finally:
         lock.release()
 
@@ -102,7 +100,7 @@ def ssh(run: str) -> int:
     os.execv(client, command)  # noqa: S606 - the shell replaces this process, on purpose
 
 
-def _go_on(taken: Takeover, interrupts: Interrupts, why: str) -> int:
+def _go_on(taken: Takeover, interrupts: Interrupts, why: str, *, stop_job: bool = False) -> int:
     from gipper.cli.closing import tell_end
     from gipper.cli.signals import supervised
 
@@ -110,6 +108,7 @@ def _go_on(taken: Takeover, interrupts: Interrupts, why: str) -> int:
     if taken.record.outcome is not None and not any(p.unproved for p in taken.book.of_run(taken.run)):
         return _ended(taken)
     resumption = taken.resumption(interrupts, why)
+    resumption.stop_job = stop_job
     result = supervised(
         taken.gipper.runtime, interrupts, resumption.go_on,
         lambda: f"{resumption.record.name} may still run; gipper pod attach {taken.run}",

@@ -85,9 +85,7 @@ class Guard:
         """The provider has no command: its own deadline guards the machine, or nobody does."""
         name = self.rental.provider.name
         if self.rental.provider.info.own_deadline:
-            self._write(
-                WatchdogArmed(provider=name, pod=self.rental.pod, how=OWN_DEADLINE, until=self.until)
-            )
+            self._write(WatchdogArmed(provider=name, pod=self.rental.pod, how=OWN_DEADLINE, until=self.until))
         elif self.services.settings.safety.require_watchdog:
             raise Unsuitable(f"{self.rental.pod} has no watchdog, and safety.require_watchdog is set")
         elif is_guarded(self.rental.provider):  # else the plan has said so

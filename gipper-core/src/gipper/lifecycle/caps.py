@@ -22,7 +22,8 @@ from gipper.values.receipts import PodIntent, PodReserve, Receipt
 # Spend and open machines older than this are not looked for when a cap is checked.
 _HORIZON: Final = timedelta(days=45)
 # By how much a reservation is raised at a time, and how long before it is used up.
-_CHUNK_S: Final = 1800.0
+_CHUNKS_S: Final = (1800.0, 600.0, 120.0)
+_AGAIN_S: Final = 10.0
 _AHEAD_S: Final = 60.0
 _TEARDOWN_S: Final = 600.0
 
@@ -65,6 +66,8 @@ class Meter:
     reserved: Decimal
     collect_s: float
     end: datetime
+    _not_before: float = 0.0
+    _refusal: str | None = None
 
     def accrued(self) -> Decimal:
         """Dollars so far."""
@@ -75,15 +78,26 @@ class Meter:
         return cost(self.rental.usd_h, (self.end - self.rental.since).total_seconds() + _TEARDOWN_S)
 
     def tick(self) -> str | None:
-        """Raise the reservation where it is nearly used up; a reason to end the job where the day is full."""
+        """Raise the reservation before it is used up; a reason to end the job where the day is full."""
         rest = cost(self.rental.usd_h, self.collect_s + _TEARDOWN_S)
-        ahead = cost(self.rental.usd_h, _AHEAD_S)
-        if self.rental.usd_h <= 0 or self.accrued() + rest + ahead < self.reserved:
+        used = self.accrued() + rest
+        if self.rental.usd_h <= 0 or used + cost(self.rental.usd_h, _AHEAD_S) < self.reserved:
             return None
-        wanted = min(self.most(), self.accrued() + rest + cost(self.rental.usd_h, _CHUNK_S))
-        if wanted <= self.reserved:
-            return None
-        return self._raise(wanted)
+        refusal = self._raise_some(used)
+        return refusal if used >= self.reserved else None
+
+    def _raise_some(self, used: Decimal) -> str | None:
+        """Raise by as much as the day allows; why not, where it allows nothing."""
+        now = self.services.runtime.monotonic()
+        if now < self._not_before:
+            return self._refusal
+        for chunk in _CHUNKS_S:
+            wanted = min(self.most(), used + cost(self.rental.usd_h, chunk))
+            self._refusal = None if wanted <= self.reserved else self._raise(wanted)
+            if self._refusal is None:
+                return None
+        self._not_before = now + _AGAIN_S
+        return self._refusal
 
     def reserve_all(self) -> None:
         """Reserve the most that the machine can cost. Raises CapRefused."""

@@ -73,12 +73,14 @@ class Proof:
     listings: tuple[datetime, datetime]
 
 
-def end_machine(services: Services, rental: Rental, why: str) -> Proof | None:
+def end_machine(services: Services, rental: Rental, why: str, blame: str | None = None) -> Proof | None:
     """Terminate and prove; None = not proved within the provider's patience (receipts say so).
+
+    `blame` is recorded for the history of hosts, see `PodTerminate`.
 
     Never raises for the provider's or the ledger's sake, and can't be interrupted.
     """
-    return _Ending(services, rental, why).run()
+    return _Ending(services, rental, why, blame).run()
 
 
 def note_twins(services: Services, rental: Rental, listing: Listing[Machine]) -> None:
@@ -94,10 +96,11 @@ def note_twins(services: Services, rental: Rental, listing: Listing[Machine]) ->
 
 
 class _Ending:
-    def __init__(self, services: Services, rental: Rental, why: str) -> None:
+    def __init__(self, services: Services, rental: Rental, why: str, blame: str | None) -> None:
         self.services = services
         self.rental = rental
         self.why = why
+        self.blame = blame
         self.asked = services.runtime.now()
         self.told: dict[str, str] = {}
         self.last = "never answered"
@@ -136,7 +139,7 @@ class _Ending:
                 self.told[pod] = answer
                 self._write(PodTerminate(
                     provider=self.rental.provider.name, pod=pod, name=self.rental.name, why=self.why,
-                    answer=answer, answered=answered,
+                    answer=answer, answered=answered, blame=self.blame,
                 ))  # fmt: skip
 
     def _look(self) -> Proof | None:

@@ -15,12 +15,12 @@ from gipper.folders import make_private
 from gipper.installation import owner_alive
 from gipper.lifecycle.book import KINDS, Book, PodRecord, RunRecord
 from gipper.lifecycle.proof import Rental, end_machine
+from gipper.lifecycle.rechecking import write_recheck
 from gipper.lifecycle.remote_job import Poll
 from gipper.lifecycle.resuming import Resumption
 from gipper.lifecycle.runfolder import RunFolder, RunLock
 from gipper.lifecycle.services import Services
 from gipper.lifecycle.spending import record_spend
-from gipper.lifecycle.rechecking import write_recheck
 from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, due, rechecks, verdicts
 from gipper.money import ZERO
 from gipper.naming import MachineName

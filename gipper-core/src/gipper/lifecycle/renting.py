@@ -48,7 +48,7 @@ class Renting:
             provider=self.provider.name, offer=self.offer.id, name=self.request.name, attempt=self.attempt,
             end=self.request.end, usd_h=self.offer.usd_h, reserved_usd=self.reserved,
             gpu=gpu.name if gpu else None, gpu_count=self.offer.gpu_count, host_id=self.offer.host_id,
-            appear_s=self.provider.info.appear_s,
+            region=self.offer.region, appear_s=self.provider.info.appear_s,
         )  # fmt: skip
 
 

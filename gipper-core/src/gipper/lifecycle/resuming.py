@@ -36,7 +36,10 @@ _LOOK_S = 60.0
 
 @attrs.define(kw_only=True)
 class Resumption:
-    """Goes on with `record`'s machine of `run`; the caller holds the lock of `folder`."""
+    """Goes on with `record`'s machine of `run`; the caller holds the lock of `folder`.
+
+    `stop_job`: once the machine answers, its job is ended as if the user had asked.
+    """
 
     services: Services
     provider: Provider
@@ -47,6 +50,7 @@ class Resumption:
     stream_redactor: Callable[[], StreamRedactor]
     interrupts: Interrupts
     why: str
+    stop_job: bool = False
     attempt: Attempt | None = None
     answer_s: float = _ANSWER_S
 
@@ -87,6 +91,8 @@ class Resumption:
                     attempt.enter(self.record.usd_h, self._patience())
                 seen = attempt.look(self.services.runtime.monotonic() + _LOOK_S)
                 attempt.started = seen.state != "absent"
+                if self.stop_job:
+                    self.interrupts.raise_to(1, "stop")
                 if attempt.started:
                     ended = attempt.follow()
             finally:

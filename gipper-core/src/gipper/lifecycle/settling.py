@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from gipper.errors import GipperError, RemoteError
+from gipper.errors import BadHost, GipperError, RemoteError, Unsuitable
 from gipper.lifecycle.attempt import Attempt
 from gipper.lifecycle.link import HostLost
 from gipper.lifecycle.proof import end_machine
@@ -19,20 +19,31 @@ from gipper.outcomes import Outcome
 from gipper.values.receipts import RunEnd
 
 
-def give_back(attempt: Attempt, why: str) -> MachineEnd:
-    """Collect, terminate, prove, spend. Never raises a GipperError; nothing interrupts the teardown."""
+def give_back(attempt: Attempt, why: str, error: BaseException | None = None) -> MachineEnd:
+    """Collect, terminate, prove, spend. Never raises a GipperError; nothing interrupts the teardown.
+
+    `error` is what ended the machine's part, for the record of who was at fault.
+    """
     try:
         attempt.collect()
     finally:
         attempt.close()
         rental, services = attempt.rental, attempt.services
         services.reporter.step(f"giving {rental.pod} back")
-        proof = end_machine(services, rental, why)
+        text = why if error is None else services.redact(str(error))
+        proof = end_machine(services, rental, text, blame_of(error))
         spends = record_spend(services, rental, proof.asked, "computed") if proof else ()
         end = MachineEnd(
             provider=rental.provider.name, pod=rental.pod, name=rental.name, proof=proof, spends=spends
         )
     return end
+
+
+def blame_of(error: BaseException | None) -> str | None:
+    """ "host" where the host was broken or lost while the market said that it runs; else nobody's fault."""
+    if isinstance(error, BadHost) or (isinstance(error, HostLost) and error.blame):
+        return "host"
+    return "unsuitable" if isinstance(error, Unsuitable) else None
 
 
 def judge(attempt: Attempt, ended: JobEnded | None, interrupts: Interrupts) -> tuple[Outcome, str]:
@@ -69,9 +80,11 @@ def write_end(
     services: Services, result: RunResult, job: str, predicted: Mapping[str, Any] | None = None
 ) -> None:
     """`run.end`, under the ledger's lock and only if the run has none; never raises for the ledger's sake."""
+    last = result.machines[-1] if result.machines else None
     end = RunEnd(
         outcome=result.outcome.value, reason=services.redact(result.reason), predicted=predicted,
-        actual=attrs.asdict(result.timings), exit_code=result.job.code if result.job else None,
+        actual=_actual(result), exit_code=result.job.code if result.job else None,
+        provider=last.provider if last else None, pod=last.pod if last else None,
     )  # fmt: skip
     refs = {"name": job}
     try:
@@ -80,3 +93,12 @@ def write_end(
                 tx.append(end, run=result.run, refs=refs)
     except GipperError:
         services.ledger.append_or_spill(end, run=result.run, refs=refs)
+
+
+def _actual(result: RunResult) -> dict[str, Any]:
+    spends = result.machines[-1].spends if result.machines else ()
+    known = {
+        "wall_s": spends[0].seconds if spends else None,
+        "usd": float(spends[0].usd) if spends else None,
+    }
+    return {**attrs.asdict(result.timings), **known}

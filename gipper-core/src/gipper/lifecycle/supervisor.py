@@ -91,9 +91,14 @@ class Supervisor:
             outcome = failed(run, error)
         result = self._filled(outcome)
         if result.outcome is not Outcome.DETACHED:
-            predicted = self._estimate.wire()["phases_s"] if self._estimate else None
-            write_end(self.services, result, self.work.job.name, predicted)
+            write_end(self.services, result, self.work.job.name, self._predicted())
         return result
+
+    def _predicted(self) -> dict[str, float] | None:
+        if self._estimate is None:
+            return None
+        told = self._estimate.wire()
+        return {**told["phases_s"], "wall_s": told["wall_s"], "usd": told["usd"]}
 
     def _until_done(self, tries: Tries) -> RunResult:
         number = 0
@@ -130,16 +135,20 @@ class Supervisor:
         attempt = self._rent(ranked, number)
         self._last, self._estimate = attempt, ranked.estimate
         keep = False
+        error: GipperError | None = None
         try:
             Preparation(attempt, ranked.offer, ranked.estimate, number).run()
             keep = self.leave and self._may_leave(attempt)
             if not keep:
                 self._ended = attempt.follow()
+        except GipperError as raised:
+            error = raised
+            raise
         finally:
             if keep:
                 attempt.close()
             else:
-                self._give_back(attempt)
+                self._give_back(attempt, error)
         if keep:
             return self._left(attempt)
         outcome, reason = judge(attempt, self._ended, self.interrupts)
@@ -222,8 +231,8 @@ class Supervisor:
         if proof is not None:
             self.alive = None
 
-    def _give_back(self, attempt: Attempt) -> None:
-        end = give_back(attempt, "the run is over")
+    def _give_back(self, attempt: Attempt, error: GipperError | None) -> None:
+        end = give_back(attempt, "the run is over", error)
         self.machines.append(end)
         if end.proof is not None:
             self.alive = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gipper.errors import ConnectFailed, ConnectKind
-from gipper.remote import Completed, Fetched, Manifest, Progress, Sent, Target
+from gipper.remote import Completed, Fetched, Known, Manifest, Progress, Sent, Target
 from gipper.runtime import Event, Runtime
 from gipper.ssh.bulk import BulkPool
 from gipper.ssh.bytechannel import ByteChannel
@@ -18,6 +18,9 @@ from gipper.ssh.keys import KeyPair
 from gipper.ssh.settings import Patience
 from gipper.ssh.shell import ControlShell
 from gipper.values.machines import Address
+
+if TYPE_CHECKING:
+    from gipper.transfer.scanning import MakeScanner
 
 # From the least to the most telling: a refused login says more than another address that is closed.
 _TELLING: Final[tuple[ConnectKind, ...]] = ("unreachable", "protocol", "auth", "host_key")
@@ -30,8 +33,15 @@ class SshRemote:
     Any task may call any method at any time.
     """
 
-    def __init__(self, runtime: Runtime, control: Connection, dial_bulk: Callable[[], Connection]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        control: Connection,
+        dial_bulk: Callable[[], Connection],
+        scanner: MakeScanner | None = None,
+    ) -> None:
         self._runtime = runtime
+        self._scanner = scanner
         self._control = control
         self._shell = ControlShell(control)
         self._bulk = BulkPool(dial_bulk)
@@ -67,7 +77,13 @@ class SshRemote:
         from gipper.transfer.upload import send_stream
 
         return send_stream(
-            self.open_channel, manifest, base, progress=progress, stop=stop, runtime=self._runtime
+            self.open_channel,
+            manifest,
+            base,
+            progress=progress,
+            stop=stop,
+            runtime=self._runtime,
+            scanner=self._scanner,
         )
 
     def fetch(
@@ -76,18 +92,22 @@ class SshRemote:
         source: str,
         dest: Path,
         *,
+        known: MutableMapping[str, Known] | None = None,
+        live: bool = False,
         max_bytes: int | None = None,
         progress: Progress | None = None,
         stop: Event | None = None,
     ) -> Fetched:
         """See `Remote.fetch`."""
-        from gipper.transfer.download import fetch_stream
+        from gipper.transfer.incremental import fetch
 
-        return fetch_stream(
+        return fetch(
             self.open_channel,
             base,
             source,
             dest,
+            known=known,
+            live=live,
             max_bytes=max_bytes,
             progress=progress,
             stop=stop,
@@ -105,7 +125,8 @@ class SshDialer:
     """`gipper.remote.Dialer` over SSH.
 
     `key` is called before each dial, so that gipper's key exists by then (see `keys.ensure_key`); the
-    key that is offered is `Target.key_file`, and no other.
+    key that is offered is `Target.key_file`, and no other. `scanner` makes what looks for provider keys
+    in a file that changed since it was surveyed.
     """
 
     def __init__(
@@ -114,9 +135,11 @@ class SshDialer:
         key: Callable[[], KeyPair] | None = None,
         *,
         patience: Patience | None = None,
+        scanner: MakeScanner | None = None,
     ) -> None:
         self._runtime = runtime
         self._key = key
+        self._scanner = scanner
         self._patience = patience or Patience()
 
     def dial(self, target: Target, *, timeout_s: float, stop: Event | None = None) -> SshRemote:
@@ -136,7 +159,12 @@ class SshDialer:
 
     def _remote(self, target: Target, address: Address, limit_s: float, stop: Event | None) -> SshRemote:
         control = self._connect(target, address, limit_s, stop)
-        return SshRemote(self._runtime, control, lambda: self._connect(target, address, _BULK_LOGIN_S, None))
+        return SshRemote(
+            self._runtime,
+            control,
+            lambda: self._connect(target, address, _BULK_LOGIN_S, None),
+            self._scanner,
+        )
 
     def _connect(self, target: Target, address: Address, limit_s: float, stop: Event | None) -> Connection:
         return establish(

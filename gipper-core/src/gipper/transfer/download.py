@@ -52,14 +52,18 @@ def fetch_stream(
     mark = secrets.token_hex(16)
     channel = open_channel(scripts.download(base, source, mark))
     try:
-        fetch = _Fetch(channel, mark, source, dest, max_bytes, progress, stop)
+        fetch = Fetching(channel, mark, source, dest, max_bytes, progress, stop)
         fetched = fetch.run()
     finally:
         channel.close()
     return attrs.evolve(fetched, seconds=runtime.monotonic() - started)
 
 
-class _Fetch:
+class Fetching:
+    """One download in progress; `hold`: nothing gets its name before all is known to be well."""
+
+    hold = False
+
     def __init__(
         self,
         channel: ByteChannel,
@@ -89,7 +93,7 @@ class _Fetch:
     def run(self) -> Fetched:
         words = self._first_line()
         if words == ["absent"]:
-            return self._result({}, (f"{self._name}: not there",))
+            return self._result({}, (absent(self._name),))
         if len(words) != 2 or words[0] not in ("file", "folder"):
             raise self._failure("the machine's answer makes no sense")
         self._file_name = self._dest.name if words[0] == "file" else None
@@ -100,6 +104,9 @@ class _Fetch:
             raise self._local(error, extractor) from error
         finally:
             extractor.close()
+        return self._received_by(extractor)
+
+    def _received_by(self, extractor: Extractor) -> Fetched:
         self._refused = [*extractor.refused, *self._refused]
         return self._result(extractor.files, tuple(self._missing), tuple(extractor.changed))
 
@@ -118,6 +125,7 @@ class _Fetch:
                 max_bytes=self._max_bytes,
                 spoiled=self._changed,
                 on_bytes=self._count if self._progress is not None else None,
+                hold=self.hold,
             )
         except OSError as error:
             raise self._local(error, None) from error
@@ -126,6 +134,8 @@ class _Fetch:
         try:
             extractor.run(self._source)
             self._end(gnu)
+            if self.hold:
+                self._stop_if_asked()
         except _CUT as error:
             extractor.salvage(cut=True)
             if isinstance(error, TornArchive):
@@ -141,6 +151,9 @@ class _Fetch:
             self._compare_states()
         self._channel.status(_END_S)
         self._hear_all()
+        self._check_status(status)
+
+    def _check_status(self, status: bytes) -> None:
         if status not in (b"0", b"1") and not (self._missing or self._spoiled):
             raise TornArchive(f"the remote tar ended with status {printable(status)}")
 
@@ -154,8 +167,7 @@ class _Fetch:
                 self._spoil(fields[4])
 
     def _read(self, n: int) -> bytes:
-        if self._stop is not None and self._stop.is_set():
-            raise Stopped("the download was given up")
+        self._stop_if_asked()
         data = self._channel.read(n)
         # A channel keeps only so much of what nobody asks for.
         self._hear()
@@ -163,6 +175,10 @@ class _Fetch:
         if self._max_bytes is not None and self._received > 2 * self._max_bytes + _SLACK:
             raise TornArchive("the machine sends far more than what may come home")
         return data
+
+    def _stop_if_asked(self) -> None:
+        if self._stop is not None and self._stop.is_set():
+            raise Stopped("the download was given up")
 
     def _count(self, size: int) -> None:
         self._done += size
@@ -230,6 +246,11 @@ class _Fetch:
             f"outputs can't be written to {shown(self._dest)}: {error.strerror or error}; {saved}",
             hint="make room or choose another dst, then fetch again",
         )
+
+
+def absent(name: str) -> str:
+    """The line for an output that isn't there."""
+    return f"{name}: not there"
 
 
 def _saved(extractor: Extractor) -> str:

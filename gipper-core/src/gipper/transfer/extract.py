@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 from collections.abc import Callable, Set
 from functools import partial
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 
 from gipper.transfer.dirs import Dirs, Mover, Parts
 from gipper.transfer.names import Refuse, check_link, printable, split_name
-from gipper.transfer.staging import Staging
+from gipper.transfer.staging import Batch, Staging
 from gipper.transfer.tarhead import padding
 from gipper.transfer.tarread import ByteSource, Member, next_member
 
@@ -48,7 +49,8 @@ class Extractor:
 
     Call `run`, then `finish` once it is known which files changed while they were read (`spoiled`
     gives their paths), or `salvage` where the stream was cut; `close` always. `files` maps each path
-    that is home to (size, sha256). Raises TornArchive, OSError (the local disk).
+    that is home to (size, sha256), `heads` each file's path to the size and the time (whole seconds) in
+    its header. With `hold` nothing gets its name before `finish`, and what changed never. Raises TornArchive, OSError (the local disk).
     """
 
     def __init__(
@@ -60,8 +62,11 @@ class Extractor:
         max_files: int = MAX_FILES,
         spoiled: Callable[[], Set[str]] = frozenset,
         on_bytes: Callable[[int], None] | None = None,
+        hold: bool = False,
     ) -> None:
         self.files: dict[str, tuple[int, str]] = {}
+        self.heads: dict[str, tuple[int, int]] = {}
+        self._hold = hold
         self.refused: list[str] = []
         self.changed: list[str] = []
         self._single = None if single is None else os.fsencode(single)
@@ -88,7 +93,8 @@ class Extractor:
             if not self._within_budget(member):
                 return
             self._take(member, source)
-            if self._batch_bytes >= _BATCH_BYTES or len(self._staged) >= _BATCH_FILES:
+            full = self._batch_bytes >= _BATCH_BYTES or len(self._staged) >= _BATCH_FILES
+            if full and not self._hold:
                 self._commit(keep=1)
 
     def _within_budget(self, member: Member) -> bool:
@@ -159,6 +165,7 @@ class Extractor:
         finally:
             os.close(fd)
         self._staged.append(Staged(parts, member.size, sha256))
+        self.heads[os.fsdecode(b"/".join(parts))] = (member.size, _whole(member.mtime))
         self._batch_bytes += member.size
 
     def _write(self, fd: int, size: int, source: ByteSource) -> str:
@@ -185,7 +192,12 @@ class Extractor:
         os.fsync(self._root)
 
     def salvage(self, *, cut: bool) -> None:
-        """Keep what is whole. After a `cut` the last file isn't: the word that it changed may be lost."""
+        """Keep what is whole. After a `cut` the last file isn't: the word that it changed may be lost.
+
+        With `hold` nothing is known to be whole before the end.
+        """
+        if self._hold:
+            return
         self._commit(keep=1 if cut else 0)
 
     def _commit(self, *, keep: int) -> None:
@@ -193,6 +205,8 @@ class Extractor:
         staged, self._staged = self._staged[:last], self._staged[last:]
         done, self._batch = self._batch, self._staging.batch()
         try:
+            if self._hold:
+                staged = [one for one in staged if not self._dropped(one, done)]
             for kept in self._staged:
                 self._carry_over(kept, done.dirs)
             done.make_durable([s.parts for s in staged if s.sha256 is not None])
@@ -200,6 +214,15 @@ class Extractor:
         finally:
             done.close()
         self._batch_bytes = sum(s.size for s in self._staged)
+
+    def _dropped(self, one: Staged, batch: Batch) -> bool:
+        # Not only passed over: a folder that is new here moves whole.
+        path = os.fsdecode(b"/".join(one.parts))
+        if one.sha256 is None or path not in self._spoiled():
+            return False
+        batch.drop(one.parts)
+        self.changed.append(path)
+        return True
 
     def _carry_over(self, kept: Staged, old: Dirs) -> None:
         new = self._batch.dirs.fd(kept.parts if kept.sha256 is None else kept.parts[:-1])
@@ -256,6 +279,10 @@ def _write_all(fd: int, data: bytes) -> None:
     done = os.write(fd, data)
     while done < len(data):
         done += os.write(fd, data[done:])
+
+
+def _whole(mtime: float) -> int:
+    return math.floor(mtime) if math.isfinite(mtime) else 0
 
 
 def _set_time(fd: int, mtime: float) -> None:

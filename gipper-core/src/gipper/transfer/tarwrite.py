@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from gipper.errors import TransferError
+from gipper.errors import ConfigError, TransferError
 from gipper.remote import Entry, Manifest
 from gipper.ssh.bytechannel import BLOCK
 from gipper.transfer import filecheck
@@ -27,7 +27,7 @@ class TarWriter:
     content isn't that of the pass.
 
     A file that changed since the pass is scanned again before its first byte is given out. Raises
-    TransferError where that finds a provider key, or where a file is gone or unreadable.
+    ConfigError where that finds a provider key, TransferError where a file is gone or unreadable.
     """
 
     def __init__(self, manifest: Manifest, *, scanner: MakeScanner | None = None, block: int = BLOCK) -> None:
@@ -96,7 +96,7 @@ class TarWriter:
     def _scan(self, entry: Entry, fd: int) -> str:
         reading = filecheck.read_all(fd, self._scanner() if self._scanner else None)
         if reading.found:
-            raise TransferError(
+            raise ConfigError(
                 f"{entry.source} changed and now holds the value of {', '.join(sorted(reading.found))}",
                 hint="take the key out of the file, and run again",
             )

@@ -42,7 +42,8 @@ def send_stream(
 
     `progress` is called with the bytes of file content sent so far. Files whose content isn't the
     manifest's are named in `Sent.changed`; one that changed and now holds a provider key stops it.
-    Raises TransferError (with the remote's own words), ConnectionLost, CommandTimeout, Stopped.
+    Raises TransferError (with the remote's own words), ConfigError (that key), ConnectionLost,
+    CommandTimeout, Stopped.
     """
     started = runtime.monotonic()
     mark = secrets.token_hex(16)

@@ -80,9 +80,13 @@ class RunStart(Payload):
 
 @attrs.frozen(kw_only=True)
 class RunEnd(Payload):
+    """`predicted` and `actual` hold seconds by phase, `wall_s` and dollars `usd` of the last machine."""
+
     kind: ClassVar[str] = "run.end"
     outcome: str
     reason: str
+    provider: str | None = None
+    pod: str | None = None
     predicted: Mapping[str, Any] | None = None
     actual: Mapping[str, Any] | None = None
     exit_code: int | None = None
@@ -111,6 +115,7 @@ class PodIntent(Payload):
     gpu: str | None = None
     gpu_count: int = 0
     host_id: str | None = None
+    region: str | None = None
     appear_s: float | None = None
 
 
@@ -282,6 +287,8 @@ class Reap(Payload):
 
 @attrs.frozen(kw_only=True)
 class PodTerminate(Payload):
+    """`blame`: "host" = the host was broken, "unsuitable" = it works but didn't suit, None = neither."""
+
     kind: ClassVar[str] = "pod.terminate"
     provider: str
     pod: str
@@ -289,6 +296,7 @@ class PodTerminate(Payload):
     why: str
     answer: str
     answered: datetime | None
+    blame: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,18 @@
+"""A user with fake tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from timer_world import User  # noqa: E402 - found by the line above
+
+
+@pytest.fixture
+def user(own_folders: Path) -> User:
+    """Nothing on PATH yet."""
+    return User(own_folders)
