@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ import pytest
 from gipper import diagnosis_places, reaptimer
 from gipper.core import Gipper
 from gipper.diagnosis import Finding, examine
+from gipper.ledger.store import SqliteLedger
 from gipper.markers import hookimpl
 from gipper.naming import MachineName
 from gipper.plugins.registry import Registry
@@ -29,6 +32,7 @@ from gipper.testing import FakeMarket, SimRuntime
 from gipper.values.bills import KeyCheck
 from gipper.values.offers import Listing
 from gipper.values.plugins import ProviderInfo
+from gipper.values.receipts import CustodyNote
 
 SCRIPT = str(Path(sys.executable).parent / "gipper")
 KEY = "acme-key-value-1234"
@@ -197,7 +201,8 @@ def _clock(offset: float) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("offset", "level", "told"), [(0, "ok", "within"), (300, "warning", "behind"), (-300, "warning", "ahead of")]
+    ("offset", "level", "told"),
+    [(0, "ok", "within"), (300, "warning", "behind"), (-300, "warning", "ahead of")],
 )
 def test_the_clock_is_read_from_the_market_s_answers(
     own_folders: Path, offset: float, level: str, told: str
@@ -242,7 +247,7 @@ def test_the_keys_folder(ward: Ward) -> None:
     assert ward.one("keys folder").cure == f"chmod 700 {folder}"
 
 
-def test_a_data_folder_in_memory(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_folder_in_memory(ward: Ward) -> None:
     """On a tmpfs a restart loses which machines run."""
     ward.env["GIPPER_DATA"] = "/dev/shm/gipper-doctor-test"
     ledger_made = Path(ward.env["GIPPER_DATA"])
@@ -261,7 +266,9 @@ def test_run_folders_that_grew(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> N
     assert ward.one("runs").level == "ok"
     (ward.home / "data" / "runs" / "1111111111" / "log").write_bytes(b"x" * 2000)
     found = ward.one("runs")
-    assert found.level == "warning" and "largest is 1111111111" in found.text and "2 run folders" in found.text
+    assert (
+        found.level == "warning" and "largest is 1111111111" in found.text and "2 run folders" in found.text
+    )
 
 
 def test_a_folder_that_can_t_be_looked_at(ward: Ward) -> None:
@@ -288,11 +295,6 @@ def test_the_timer(ward: Ward) -> None:
 
 def test_an_accepted_gap_is_no_trouble(ward: Ward) -> None:
     """What the user accepted is told and doesn't fail doctor for good."""
-    import sqlite3
-
-    from gipper.ledger.store import SqliteLedger
-    from gipper.values.receipts import CustodyNote
-
     store = SqliteLedger.open(ward.home / "data", ward.market.runtime)
     for _ in range(3):
         store.append(CustodyNote(provider="acme", text="t", by="me"), run=None)
@@ -311,12 +313,19 @@ def test_an_accepted_gap_is_no_trouble(ward: Ward) -> None:
 
 def test_the_command(own_folders: Path) -> None:
     """Text with cures, or JSON; exit 2 only where there is trouble."""
-    done = subprocess.run([SCRIPT, "doctor", "--json"], capture_output=True, text=True, timeout=60, check=False)
+    env = {**os.environ, "PATH": str(own_folders / "nothing")}
+
+    def doctor(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [SCRIPT, "doctor", *words], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    done = doctor("--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
     assert {"settings", "data folder", "ledger", "ssh key", "timer"} <= {r["what"] for r in rows}
     (own_folders / "keys" / "id_ed25519").parent.mkdir(exist_ok=True)
     (own_folders / "keys" / "id_ed25519").write_text("x")
     (own_folders / "keys" / "id_ed25519").chmod(0o644)
-    done = subprocess.run([SCRIPT, "doctor"], capture_output=True, text=True, timeout=60, check=False)
+    done = doctor()
     assert done.returncode == 2 and "cure: chmod 600" in done.stdout

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from stubs.gpu_stubs import GpuStubs, build_driver
 from support_fake import Listener
 from support_sshd import Sshd
 
@@ -54,7 +55,9 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with Sshd(tmp_path_factory.mktemp("sshd")) as running:
+    folder = tmp_path_factory.mktemp("sshd")
+    stubs = GpuStubs(folder / "gpu", build_driver(folder))
+    with Sshd(folder, env=stubs.env()) as running:
         yield running
 
 
@@ -83,8 +86,7 @@ def staged(tmp_path: Path, sshd: Sshd, command: str = "mkdir out; echo done > ou
         run=RunTable(command=command), **job,  # type: ignore[arg-type]
     )  # fmt: skip
     loaded = LoadedJob(job=resolved(made, Settings()))
-    # The machines are this computer: what its GPUs are is another test's matter.
-    launch = Launch(gipper=gipper, loaded=loaded, reporter=listener, preflight=lambda *_given: {})
+    launch = Launch(gipper=gipper, loaded=loaded, reporter=listener)
     return Stage(market, launch, listener)
 
 
@@ -95,7 +97,8 @@ def test_the_straight_way(stage: Stage, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "x").read_text() == "done\n"
     assert stage.market.alive() == []
     assert stage.kinds() == [
-        "run.start", "estimate", "pod.intent", "pod.create", "pod.ready", "job.start", "job.end", "sync",
+        "run.start", "estimate", "pod.intent", "pod.create", "pod.ready",
+        *["preflight"] * 5, "job.start", "job.end", "sync",
         "pod.terminate", "pod.terminated", "spend", "run.end",
     ]  # fmt: skip
 

@@ -239,3 +239,11 @@ def test_a_twin_that_is_back_is_ended_alone(stage: Stage) -> None:
     stage.revive(twin)
     assert stage.reap().reappeared == (twin,)
     assert {detail for verb, detail in stage.market.calls if verb == "terminate"} == {twin}
+
+
+def test_back_before_its_spend_was_written(stage: Stage) -> None:
+    """The client died between proof and `spend`, and the machine is back: ended, not asked how it is."""
+    book = stage.book
+    book.pods[stage.name].spends.clear()
+    (verdict,) = verdicts(_seen(stage, stage.market.runtime.now()), book)
+    assert (verdict.action, verdict.back) == ("end", (stage.pod,))

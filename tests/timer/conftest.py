@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from timer_world import User  # noqa: E402 - found by the line above
+from timer_world import User
 
 
 @pytest.fixture

@@ -25,7 +25,9 @@ from gipper.reaptimer_texts import (
 )
 
 # Letters, and what shells, cron or systemd might take for something of theirs.
-PATHS = st.text(alphabet="ab/ %$\"'\\@#*?~;&|=:é`!{}()<>-\u4e2d", min_size=1, max_size=30).map(lambda t: f"/{t}")
+PATHS = st.text(alphabet="ab/ %$\"'\\@#*?~;&|=:é`!{}()<>-\u4e2d", min_size=1, max_size=30).map(
+    lambda t: f"/{t}"
+)
 
 
 def spec(data: str = "/d", python: str = "/usr/bin/python3", **more: str) -> TimerSpec:
@@ -61,8 +63,13 @@ def test_a_cron_line_says_exactly_these_paths(path: str) -> None:
     """What cron's shell makes of the line is what was meant, and cron itself finds no `%` to end it at."""
     line = cron_line(spec(path, sys.executable))
     assert "%" not in line and "\n" not in line
-    command = line.removeprefix("*/15 * * * * ").replace("-P -m gipper pod reap >/dev/null", "-c 'import os, json; print(json.dumps(os.environ[\"GIPPER_DATA\"]))'")
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True, env={"LC_ALL": "C.UTF-8"})
+    command = line.removeprefix("*/15 * * * * ").replace(
+        "-P -m gipper pod reap >/dev/null",
+        "-c 'import os, json; print(json.dumps(os.environ[\"GIPPER_DATA\"]))'",
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, check=True, env={"LC_ALL": "C.UTF-8"}
+    )
     assert json.loads(done.stdout) == path
 
 

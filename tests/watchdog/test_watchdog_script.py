@@ -144,7 +144,7 @@ def test_garbage_on_the_disk_is_no_time(machine: Machine) -> None:
     """A state file that makes no sense is as none: the full time, and it runs."""
     machine.boot(NOTHING, 1000)
     machine.power_off()
-    (machine.folder / "left").write_text("; touch pwned\n")
+    (machine.folder / "left").write_text("x; 5 boot-1\n")
     machine.boot(NOTHING, 900)
     assert (machine.left(), len(machine.instances())) == (900, 1)
 

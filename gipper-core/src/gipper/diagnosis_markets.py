@@ -72,7 +72,7 @@ def machines(gipper: Gipper) -> Iterator[Finding]:
             yield _failed(gipper, f"machines of {provider.name}", error)
             continue
         book = Book.of(gipper.ledger.read(kinds=KINDS))
-        yield from _listed(gipper, book, listed.items)
+        yield from (f for m in listed if (f := _judged(gipper, book, m)) is not None)
 
 
 def _keyed(gipper: Gipper) -> list[Provider]:
@@ -87,23 +87,23 @@ def _key(gipper: Gipper, provider: Provider) -> Finding:
     return well("key", f"{provider.key_name} is set" + ("" if check is None else " and works"))
 
 
-def _listed(gipper: Gipper, book: Book, listed: tuple[Machine, ...]) -> Iterator[Finding]:
+def _judged(gipper: Gipper, book: Book, machine: Machine) -> Finding | None:
     from gipper.naming import PREFIX, MachineName
 
-    for machine in listed:
-        name = MachineName.parse(machine.name)
-        which = f"{machine.provider} {machine.id} ({machine.name})"
-        if name is None:
-            if machine.name.startswith(PREFIX):
-                yield warning("machines", f"{which} bears no name that gipper gives",
-                              "look at it in the market's console; gipper pod reap --unknown ends it")  # fmt: skip
-        elif name.inst != gipper.installation.inst:
-            yield warning(
-                "machines", f"{which} is another installation's ({name.inst}), until {name.end:%Y-%m-%d %H:%M} UTC",
-                "look at `gipper pod ls` there; gipper pod reap ends it 30 minutes after that time",
-            )  # fmt: skip
-        elif machine.name not in book.pods:
-            yield trouble("machines", f"{which} is ours and not in the ledger", "gipper pod reap")
+    name = MachineName.parse(machine.name)
+    which = f"{machine.provider} {machine.id} ({machine.name})"
+    if name is None:
+        if not machine.name.startswith(PREFIX):
+            return None
+        cure = "look at it in the market's console; gipper pod reap --unknown ends it"
+        return warning("machines", f"{which} bears no name that gipper gives", cure)
+    if name.inst != gipper.installation.inst:
+        text = f"{which} is another installation's ({name.inst}), until {name.end:%Y-%m-%d %H:%M} UTC"
+        cure = "look at `gipper pod ls` there; gipper pod reap ends it 30 minutes after that time"
+        return warning("machines", text, cure)
+    if machine.name not in book.pods:
+        return trouble("machines", f"{which} is ours and not in the ledger", "gipper pod reap")
+    return None
 
 
 def _offset(provider: Provider) -> float | None:

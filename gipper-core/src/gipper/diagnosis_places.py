@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import shlex
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +27,7 @@ def data_folder(gipper: Gipper) -> Iterator[Finding]:
     folder = gipper.paths.data_folder
     place = next(p for p in (folder, *folder.parents) if p.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield trouble(
-            "data folder", f"{folder} can't be written", "mend its permissions, or set GIPPER_DATA"
-        )
+        yield trouble("data folder", f"{folder} can't be written", "mend its permissions, or set GIPPER_DATA")
         return
     yield well("data folder", str(folder))
     free = shutil.disk_usage(place).free

@@ -7,6 +7,7 @@ where a later check on the machine finds out (compute capability, free disk).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final
@@ -19,6 +20,7 @@ from gipper.values.offers import Cloud, GpuModel, Offer
 from gipper.values.settings import Settings
 
 Check = Callable[[Offer], bool]
+_GpuKey = tuple[str, float, tuple[int, int] | None]
 
 # A known balance must hold this many times the expected cost.
 CREDIT_FACTOR: Final = 1.2
@@ -99,25 +101,31 @@ class Filter:
     def __init__(self, wants: Wants) -> None:
         self.wants = wants
         self._checks = checks(wants)
-        self._gpus: dict[tuple[str, float] | None, tuple[str | None, int]] = {}
+        self._gpus: dict[_GpuKey | None, tuple[str | None, int]] = {}
 
-    def judge(self, offer: Offer) -> tuple[str | None, int]:
-        """(why the offer must be left out or None, rank of its GPU).
+    def split(self, offers: Sequence[Offer], left_out: Counter[str]) -> tuple[list[Offer], list[int]]:
+        """(offers that fit, rank of each one's GPU); the others are counted in `left_out` by reason.
 
         Rank 0 is the GPU that the job prefers most; those that it doesn't name share the last rank.
         """
-        if offer.gpu_count != self.wants.count:
-            return COUNT, 0
-        verdict = self._of(offer.gpu)
-        if verdict[0] is not None:
-            return verdict
-        for reason, ruled_out in self._checks:
-            if ruled_out(offer):
-                return reason, 0
-        return verdict
+        fitting, ranks = list[Offer](), list[int]()
+        count, of, tests = self.wants.count, self._of, self._checks
+        for offer in offers:
+            reason, rank = of(offer.gpu) if offer.gpu_count == count else (COUNT, 0)
+            if reason is None:
+                for why, ruled_out in tests:
+                    if ruled_out(offer):
+                        reason = why
+                        break
+            if reason is None:
+                fitting.append(offer)
+                ranks.append(rank)
+            else:
+                left_out[reason] += 1
+        return fitting, ranks
 
     def _of(self, gpu: GpuModel | None) -> tuple[str | None, int]:
-        key = None if gpu is None else (gpu.name, gpu.memory_gb)
+        key = None if gpu is None else (gpu.name, gpu.memory_gb, gpu.compute_capability)
         found = self._gpus.get(key)
         if found is None:
             found = self._gpus[key] = self._judge_gpu(gpu)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import groupby
+from operator import eq
 
 from gipper.cost_client import Client
 from gipper.cost_history import History
-from gipper.costs import EXPECTED, SCORE, USD_H, CostModel
+from gipper.costs import CostModel
 from gipper.filters import BAD_HOST, Filter, Wants, affordable, money_reason
 from gipper.market import MarketAnswer
 from gipper.planning_hooks import PhasesOf, excluded
@@ -17,8 +19,6 @@ from gipper.values.estimates import CostAdjustment
 from gipper.values.jobs import Job
 from gipper.values.offers import Offer
 
-# Score, dollars an hour, provider, offer; then the offer's number, which ends all ties.
-Key = tuple[float, float, str, str, int]
 _Source = tuple[PlanningProvider, CostModel, Mapping[str, Sequence[CostAdjustment]]]
 
 
@@ -30,15 +30,31 @@ class Ranker:
         self._job, self._client, self._history = job, client, history
         self._max_usd = float(wants.max_usd)
         self._filter = Filter(wants)
-        # By (has no key, rank of the GPU): sorting each alone compares scores first, which is fast.
-        self._buckets: dict[tuple[bool, int], list[Key]] = {}
+        # Offers' numbers by (has no key, rank of the GPU): each is sorted alone, by plain floats.
+        self._buckets: dict[tuple[bool, int], list[int]] = {}
         self._offers: list[Offer] = []
+        self._scores: list[float] = []
         self._sources: list[_Source] = []
 
     def ranking(self) -> Ranking:
         """Best first. Ties end at provider and id, so that the order of answers never matters."""
-        buckets = (sorted(keys) for _, keys in sorted(self._buckets.items()))
-        return Ranking(self._make, [key[-1] for keys in buckets for key in keys])
+        order = [
+            number for _, numbers in sorted(self._buckets.items()) for number in self._sorted(numbers)
+        ]
+        return Ranking(self._make, order, self._offers.__getitem__)
+
+    def _sorted(self, numbers: list[int]) -> list[int]:
+        score = self._scores.__getitem__
+        order = sorted(numbers, key=score)
+        scores = list(map(score, order))
+        if not any(map(eq, scores, scores[1:])):
+            return order
+        # Comparing whole keys takes many times as long: only those that share a score need it.
+        return [n for _, tied in groupby(order, key=score) for n in sorted(tied, key=self._tie)]
+
+    def _tie(self, number: int) -> tuple[Decimal, str, str]:
+        offer = self._offers[number]
+        return offer.usd_h, offer.provider, offer.id
 
     def _make(self, number: int) -> RankedOffer:
         offer, (provider, model, adjustments) = self._offers[number], self._sources[number]
@@ -46,24 +62,14 @@ class Ranker:
 
     def add(self, provider: PlanningProvider, answer: MarketAnswer, credit: Decimal | None) -> None:
         """Judge one market's offers. Raises PluginError where one of its hooks fails."""
-        offers, ranks = self._without_excluded(provider, *self._fitting(answer))
+        fitting = self._filter.split(answer.offers, self.left_out)
+        offers, ranks = self._without_excluded(provider, *fitting)
         if not offers:
             return
         model = CostModel(self._job, provider.info, self._client, self._history)
         given = provider.adjust_costs(offers, self._job, PhasesOf(model, offers))
         money = None if credit is None else float(credit)
-        self._score((provider, model, given), zip(offers, ranks, strict=True), money)
-
-    def _fitting(self, answer: MarketAnswer) -> tuple[list[Offer], list[int]]:
-        judge, offers, ranks = self._filter.judge, list[Offer](), list[int]()
-        for offer in answer.offers:
-            reason, rank = judge(offer)
-            if reason is None:
-                offers.append(offer)
-                ranks.append(rank)
-            else:
-                self.left_out[reason] += 1
-        return offers, ranks
+        self._score((provider, model, given), offers, ranks, money)
 
     def _without_excluded(
         self, provider: PlanningProvider, offers: list[Offer], ranks: list[int]
@@ -83,21 +89,19 @@ class Ranker:
         met = [o for o in offers if o.host_id is not None and o.host_id in known]
         return {o.id: BAD_HOST for o in met if bad_twice(provider, str(o.host_id))}
 
-    def _score(self, source: _Source, fitting: Iterable[tuple[Offer, int]], credit: float | None) -> None:
+    def _score(
+        self, source: _Source, offers: Sequence[Offer], ranks: Sequence[int], credit: float | None
+    ) -> None:
         provider, model, given = source
-        floats, name = model.floats, provider.name
-        offers, number = self._offers, len(self._offers)
-        most = affordable(self._max_usd, credit)
-        buckets: defaultdict[int, list[Key]] = defaultdict(list)
-        for offer, rank in fitting:
-            figures = floats(offer, given.get(offer.id, ())) if given else floats(offer)
-            if figures[EXPECTED] > most:
-                self.left_out[money_reason(figures[EXPECTED], self._max_usd)] += 1
+        most, unkeyed = affordable(self._max_usd, credit), not provider.has_key()
+        kept, scores, number = self._offers, self._scores, len(self._offers)
+        buckets = {rank: self._buckets.setdefault((unkeyed, rank), []) for rank in set(ranks)}
+        for offer, rank, expected, score in zip(offers, ranks, *model.totals(offers, given), strict=True):
+            if expected > most:
+                self.left_out[money_reason(expected, self._max_usd)] += 1
                 continue
-            buckets[rank].append((figures[SCORE], figures[USD_H], name, offer.id, number))
-            offers.append(offer)
+            buckets[rank].append(number)
+            kept.append(offer)
+            scores.append(score)
             number += 1
         self._sources.extend([source] * (number - len(self._sources)))
-        unkeyed = not provider.has_key()
-        for place, keys in buckets.items():
-            self._buckets.setdefault((unkeyed, place), []).extend(keys)

@@ -85,13 +85,21 @@ class RankedOffer(Mapping[str, Any]):
 class Ranking(Sequence[RankedOffer]):
     """Ranked offers, best first; each `RankedOffer` is made when it is first looked at.
 
-    `make` builds the one with a number, `order` are the numbers in rank order.
+    `make` builds the one with a number, `offer` tells its offer alone, `order` are the numbers in rank
+    order.
     """
 
-    def __init__(self, make: Callable[[int], RankedOffer], order: Sequence[int]) -> None:
+    def __init__(
+        self, make: Callable[[int], RankedOffer], order: Sequence[int], offer: Callable[[int], Offer]
+    ) -> None:
         self._make = make
         self._order = order
+        self._offer = offer
         self._made: dict[int, RankedOffer] = {}
+
+    def offers(self) -> Iterator[Offer]:
+        """The offers alone, best first: quick, however many there are."""
+        return map(self._offer, self._order)
 
     def __len__(self) -> int:
         return len(self._order)

@@ -104,7 +104,8 @@ def remove(gipper: Gipper, run: Runner | None = None) -> tuple[str, ...]:
         _drop(path, use)
     if units:
         use("systemctl", "--user", "daemon-reload")
-    line = _remove_line(gipper.env, use, crontab(use) or "")
+    # A crontab that can't be read matters only where it may hold the timer.
+    line = _remove_line(gipper.env, use, _table(use) if units else crontab(use) or "")
     return (*(f"{path.stem}.timer" for path in units), *(("crontab line",) if line else ()))
 
 

@@ -11,10 +11,12 @@ import attrs
 
 from gipper.lifecycle import remote_job
 from gipper.lifecycle.caps import Meter
+from gipper.lifecycle.checkpoints import Checkpoints
 from gipper.lifecycle.collecting import Collected, collect
 from gipper.lifecycle.deadlines import PhaseLimits
 from gipper.lifecycle.following import Follower
 from gipper.lifecycle.joblog import JobLog, StreamRedactor
+from gipper.lifecycle.kept import Kept
 from gipper.lifecycle.link import Link
 from gipper.lifecycle.proof import Rental
 from gipper.lifecycle.remote_job import JobEnded, Poll
@@ -79,6 +81,10 @@ class Attempt:
     collected: Collected = Collected()
     over: str | None = None
     _log: JobLog | None = None
+    kept: Kept = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.kept = Kept(self.work.folder.path)
 
     def enter(self, offered: Decimal, limit_s: float) -> Ready:
         """Wait until the machine answers; `link` is open then. `offered` dollars an hour were agreed.
@@ -106,7 +112,12 @@ class Attempt:
         assert self.link is not None
         self._log = JobLog(self.work.folder.path, self.work.stream_redactor())
         follower = Follower(self.services, self.link, self.folder, self._log, self.meter.tick)
-        ended = follower.follow(self._until(), self.interrupts)
+        syncs = Checkpoints(self.services, self.link, self.work.job, self.folder, self.kept)
+        syncs.begin()
+        try:
+            ended = follower.follow(self._until(), self.interrupts)
+        finally:
+            syncs.end()
         self.over = follower.over
         if ended is None:
             self._end_job()
@@ -120,7 +131,9 @@ class Attempt:
             return
         self.services.reporter.step("bringing outputs home")
         until = self.services.runtime.monotonic() + self.limits.collect
-        self.collected = collect(self.services, self.link, self.work.job, self.folder, until, self.interrupts)
+        self.collected = collect(
+            self.services, self.link, self.work.job, self.folder, until, self.interrupts, self.kept
+        )
         self.timings.download = self.collected.seconds
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def _one(
             error = raised
     if error is not None:
         verdict = type(error).__name__ if isinstance(error, HostVerdict) else "broken"
-        facts = {"error": services.redact(error.message)}
+        facts = {**getattr(error, "facts", {}), "error": services.redact(error.message)}
     _write(services, rental, name, verdict, services.runtime.monotonic() - begun, {**result.facts, **facts})
     if error is None:
         return result

@@ -1,4 +1,4 @@
-"""Bringing outputs home, whatever became of the job."""
+"""Bringing outputs home, whatever became of the job: what a checkpoint brought already doesn't travel again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from pathlib import Path
 import attrs
 
 from gipper.errors import GipperError, TransferError
+from gipper.lifecycle.bringing import bring, destination, listed, there, told, write_sync
+from gipper.lifecycle.kept import Kept
 from gipper.lifecycle.link import HostLost, Link
 from gipper.lifecycle.services import Interrupts, Services
 from gipper.remote import Fetched
 from gipper.values.jobs import Job, Output
-from gipper.values.receipts import Sync
+
+__all__ = ["Collected", "collect", "destination"]
 
 
 @attrs.frozen(kw_only=True)
 class Collected:
-    """What came home: bytes, the local places, and one line for each thing that could not."""
+    """What came home: bytes, the local places, and one line for each thing that could not.
+
+    `files` counts all that is home of the outputs, `bytes` what still had to travel.
+    """
 
     bytes: int = 0
     files: int = 0
@@ -25,16 +31,8 @@ class Collected:
     problems: tuple[str, ...] = ()
 
 
-def destination(job: Job, output: Output) -> Path:
-    """Where `output` goes here: `dst` (from the job's folder; "/" at its end = inside), else its name."""
-    name = Path(output.src.rstrip("/")).name or "outputs"
-    wanted = output.dst or name
-    place = (job.folder / Path(wanted).expanduser()).absolute()
-    return place / name if wanted.endswith("/") else place
-
-
 def collect(
-    services: Services, link: Link, job: Job, folder: str, until: float, interrupts: Interrupts
+    services: Services, link: Link, job: Job, folder: str, until: float, interrupts: Interrupts, kept: Kept
 ) -> Collected:
     """Fetch every output until `until` (monotonic); a second wish to stop ends it. Never raises.
 
@@ -46,43 +44,48 @@ def collect(
         if interrupts.level >= 2:
             total = attrs.evolve(total, problems=(*total.problems, f"{output.src}: not collected, as asked"))
             continue
-        total = _one(services, link, job, output, folder, until, interrupts, total)
+        total = _one(services, link, job, output, folder, until, interrupts, total, kept)
     return attrs.evolve(total, seconds=services.runtime.monotonic() - begun)
 
 
 def _one(
     services: Services, link: Link, job: Job, output: Output, folder: str, until: float,
-    interrupts: Interrupts, total: Collected,
+    interrupts: Interrupts, total: Collected, kept: Kept,
 ) -> Collected:  # fmt: skip
-    place = destination(job, output)
-    base = folder + "/work"
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fetched = link.call(
-            lambda r: r.fetch(base, output.src, place, stop=interrupts.twice),
-            until=until,
-            stop=interrupts.twice,
-        )
-    except (GipperError, OSError) as error:
-        return _failed(services, link, output, total, error)
-    _write(services, link, output.src, fetched)
+    place, base, source = destination(job, output), folder + "/work", there(folder, output.src)
+    fetched, failure = bring(
+        kept, output.src,
+        lambda known: link.call(
+            lambda r: r.fetch(base, source, place, known=known, stop=interrupts.twice),
+            until=until, stop=interrupts.twice,
+        ),
+    )  # fmt: skip
+    if failure is not None:
+        total = _failed(services, link, output, total, failure, fetched, kept)
+    else:
+        write_sync(services, link.rental, output.src, _all_home(fetched))
     problems = tuple(f"{output.src}: {p}" for p in (*fetched.missing, *fetched.refused, *fetched.changed))
+    came = place.exists() and (failure is None or bool(kept.below(output.src)))
     return attrs.evolve(
         total,
         bytes=total.bytes + fetched.bytes,
-        files=total.files + len(fetched.files),
-        places=(*total.places, place),
+        files=total.files + len(_all_home(fetched).files),
+        places=(*total.places, place) if came else total.places,
         problems=total.problems + problems,
     )
 
 
+def _all_home(fetched: Fetched) -> Fetched:
+    return attrs.evolve(fetched, files=listed(fetched.home)) if fetched.home else fetched
+
+
 def _failed(
-    services: Services, link: Link, output: Output, total: Collected, error: GipperError | OSError
-) -> Collected:
-    text = error.message if isinstance(error, GipperError) else f"{error.strerror}: {error.filename}"
-    problem = f"{output.src}: {services.redact(text)}"
-    if not isinstance(error, HostLost):
-        _write(services, link, output.src, Fetched(files=(), bytes=0, seconds=0.0, missing=(problem,)))
+    services: Services, link: Link, output: Output, total: Collected, error: GipperError | OSError,
+    fetched: Fetched, kept: Kept,
+) -> Collected:  # fmt: skip
+    problem = f"{output.src}: {told(services, error)}{_saved_before(kept, output)}"
+    if not isinstance(error, HostLost) or fetched.files:
+        write_sync(services, link.rental, output.src, fetched, problem)
     kind = (
         "could not be saved here" if isinstance(error, (OSError, TransferError)) else "could not be fetched"
     )
@@ -90,13 +93,9 @@ def _failed(
     return attrs.evolve(total, problems=(*total.problems, problem))
 
 
-def _write(services: Services, link: Link, what: str, fetched: Fetched) -> None:
-    rental = link.rental
-    services.ledger.append_or_spill(
-        Sync(
-            provider=rental.provider.name, pod=rental.pod, what=what, bytes=fetched.bytes,
-            seconds=fetched.seconds, whole=fetched.whole, files=fetched.files,
-            missing=(*fetched.missing, *fetched.refused, *fetched.changed),
-        ),
-        run=rental.run, refs=rental.refs,
-    )  # fmt: skip
+def _saved_before(kept: Kept, output: Output) -> str:
+    whole = kept.whole()
+    if whole is None or not kept.below(output.src):
+        return ""
+    when = f"{whole.at:%H:%M:%S} UTC"
+    return f"; the checkpoint of {when} is here, whole ({len(whole.files)} files in {whole.place})"

@@ -127,7 +127,7 @@ class Preparation:
             run=a.work.folder.run, command=job.run.command, setup=job.run.setup, setup_s=a.limits.setup,
             command_s=a.limit_s, kill_grace_s=a.services.settings.limits.kill_grace,
             env={
-                **dict.fromkeys(self.hidden, ""), **machine_env(self._link().machine), **env, **job.pod.env,
+                **dict.fromkeys(self.hidden, ""), **machine_env(self._link().machine), **job.pod.env, **env,
                 "GIPPER_ATTEMPT": str(self.number),
             },
             secrets=a.work.secrets,

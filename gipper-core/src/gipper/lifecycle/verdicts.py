@@ -104,6 +104,8 @@ def _of_record(sight: Sight, record: PodRecord) -> Verdict:
     client = sight.client(record.run)
     if record.ending and client != "alive":
         return verdict("retry", "its teardown is unfinished")
+    if back and client != "alive":
+        return verdict("end", "it is there although it was proved gone")
     if pod is not None and listed and over:
         return verdict("end", f"it is past its end ({record.end:%H:%M} UTC)", needs_lock=False)
     if client == "alive" or (client == "unknown" and not over):

@@ -89,6 +89,10 @@ class Connection:
             self._release()
             raise
 
+    def send(self, channel: paramiko.Channel, data: memoryview) -> int:
+        """See `WireTransport.send_data`."""
+        return self._transport.send_data(channel, data)
+
     def drop_channel(self, channel: paramiko.Channel) -> None:
         """Close a channel of `open_channel`, once; doesn't wait for a link that is stuck."""
         try:

@@ -11,6 +11,8 @@ from gipper.ssh.imports import paramiko
 
 # How often a writer that waits for the other side's window looks at its limit.
 _SEND_SLICE_S = 1.0
+# One system call takes this much; the connection's other channels wait meanwhile.
+_AT_ONCE = 8 * BLOCK
 
 
 class _Wake:
@@ -93,8 +95,8 @@ class Streams:
         """Write all of `data`. Raises InputClosed, ConnectionLost, or CommandTimeout after `limit_s`
         without headway."""
         view = memoryview(data)
-        for at in range(0, len(view), BLOCK):
-            self._send_block(bytes(view[at : at + BLOCK]), limit_s)
+        for at in range(0, len(view), _AT_ONCE):
+            self._send_block(view[at : at + _AT_ONCE], limit_s)
 
     def close_write(self) -> None:
         """End of stdin; idempotent."""
@@ -118,10 +120,10 @@ class Streams:
         if first:
             self._connection.drop_channel(self._channel)
 
-    def _send_block(self, block: bytes, limit_s: float) -> None:
+    def _send_block(self, block: memoryview, limit_s: float) -> None:
         clock = self._connection.runtime.monotonic
         since = clock()
-        while block:
+        while len(block):
             sent = self._try_send(block)
             if sent:
                 self._connection.carried(sent)
@@ -129,9 +131,9 @@ class Streams:
             elif clock() - since >= limit_s:
                 raise CommandTimeout(f"{self._connection.address} took no input for {limit_s:g} s")
 
-    def _try_send(self, block: bytes) -> int:
+    def _try_send(self, block: memoryview) -> int:
         try:
-            sent = self._channel.send(block)
+            sent = self._connection.send(self._channel, block)
         except TimeoutError:
             return 0
         except (paramiko.SSHException, EOFError, OSError):

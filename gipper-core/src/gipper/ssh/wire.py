@@ -7,6 +7,7 @@ import threading
 from typing import Any, Final
 
 from gipper.ssh.imports import paramiko
+from gipper.ssh.packets import Outgoing, Packets, Pipe
 from gipper.ssh.sockets import CountingSocket
 
 _WINDOW: Final = 8 << 20
@@ -29,18 +30,23 @@ WORN: Final = 32 << 30
 _TO_CHANNEL: Final = frozenset((93, 94, 95, 96, 97, 98))
 _CLOSE: Final = 97
 _LOOK_S: Final = 0.1
+# What paramiko keeps free of a packet for its headers.
+_SPARE: Final = 64
 _LOGGER: Final = "gipper.ssh.wire"
 
 
-class _Outgoing:
+class _Parcel:
     """A message, and the number of the server's channel that it goes to (-1: to none)."""
 
     def __init__(self, data: Any) -> None:
-        head = data.asbytes()[:5]
         self.data = data
-        self.channel = int.from_bytes(head[1:], "big") if head[0] in _TO_CHANNEL else -1
-        self.closes = head[0] == _CLOSE
-        self.late = False
+        self.closes = self.late = False
+        if isinstance(data, Outgoing):
+            self.channel = data.channel
+        else:
+            head = data.asbytes()[:5]
+            self.channel = int.from_bytes(head[1:], "big") if head[0] in _TO_CHANNEL else -1
+            self.closes = head[0] == _CLOSE
 
 
 class WireTransport(paramiko.Transport):
@@ -54,9 +60,14 @@ class WireTransport(paramiko.Transport):
     """
 
     def __init__(self, sock: CountingSocket) -> None:
-        super().__init__(sock, default_window_size=_WINDOW, default_max_packet_size=_MAX_PACKET)
-        self._kept: list[_Outgoing] = []
-        self._waiting: set[_Outgoing] = set()
+        super().__init__(
+            sock,
+            default_window_size=_WINDOW,
+            default_max_packet_size=_MAX_PACKET,
+            packetizer_class=Packets,
+        )
+        self._kept: list[_Parcel] = []
+        self._waiting: set[_Parcel] = set()
         self._closed_ids: set[int] = set()
         self.farewell = ""
         self.set_log_channel(_LOGGER)
@@ -73,6 +84,20 @@ class WireTransport(paramiko.Transport):
         first = tuple(t for t in wanted if t in known)
         options.key_types = first + tuple(t for t in known if t not in first)
 
+    def send_data(self, channel: Any, data: memoryview) -> int:
+        """Send what the channel's window takes of `data`, once it takes any; how much that was.
+
+        Raises TimeoutError after the channel's timeout; 0 where the channel takes nothing any more.
+        """
+        with channel.lock:
+            size: int = channel._wait_for_send_window(len(data))
+            while 0 < size < len(data) and channel.out_window_size:
+                size += channel._wait_for_send_window(len(data) - size)
+        if size:
+            most = channel.out_max_packet_size - _SPARE
+            self._send_user_message(Outgoing(channel.remote_chanid, data[:size], most))
+        return size
+
     def _prefer_fast_ciphers(self) -> None:
         options = self.get_security_options()
         known = tuple(options.ciphers)
@@ -80,7 +105,7 @@ class WireTransport(paramiko.Transport):
         options.ciphers = first + tuple(c for c in known if c not in first)
 
     def _send_user_message(self, data: Any) -> None:
-        outgoing = _Outgoing(data)
+        outgoing = _Parcel(data)
         if threading.current_thread() is not self:
             self._send_when_clear(outgoing)
         elif self.clear_to_send.is_set():
@@ -89,7 +114,7 @@ class WireTransport(paramiko.Transport):
         else:
             self._kept.append(outgoing)
 
-    def _send_when_clear(self, outgoing: _Outgoing) -> None:
+    def _send_when_clear(self, outgoing: _Parcel) -> None:
         """Wait while keys are exchanged, then send, unless its channel was closed meanwhile."""
         with self.clear_to_send_lock:
             outgoing.late = outgoing.channel in self._closed_ids
@@ -104,14 +129,14 @@ class WireTransport(paramiko.Transport):
             with self.clear_to_send_lock:
                 self._waiting.discard(outgoing)
 
-    def _sent_if_clear(self, outgoing: _Outgoing) -> bool:
+    def _sent_if_clear(self, outgoing: _Parcel) -> bool:
         with self.clear_to_send_lock:
             if not self.clear_to_send.is_set():
                 return False
             self._send_now(outgoing)
             return True
 
-    def _send_now(self, outgoing: _Outgoing) -> None:
+    def _send_now(self, outgoing: _Parcel) -> None:
         """The lock is held: nothing can come between the look and the sending."""
         if outgoing.closes:
             self._closed_ids.add(outgoing.channel)
@@ -132,6 +157,10 @@ class WireTransport(paramiko.Transport):
         theirs = int.from_bytes(m.asbytes()[4:8], "big")
         with self.clear_to_send_lock:
             self._closed_ids.discard(theirs)
+        # Nothing can be in it yet: only this thread reads.
+        channel = self._channels.get(int.from_bytes(m.asbytes()[:4], "big"))  # type: ignore[attr-defined]
+        if channel is not None:
+            channel.in_buffer = Pipe()
         super()._parse_channel_open_success(m)  # type: ignore[misc]
 
     def _parse_disconnect(self, m: Any) -> None:

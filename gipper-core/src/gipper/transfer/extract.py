@@ -50,7 +50,8 @@ class Extractor:
     Call `run`, then `finish` once it is known which files changed while they were read (`spoiled`
     gives their paths), or `salvage` where the stream was cut; `close` always. `files` maps each path
     that is home to (size, sha256), `heads` each file's path to the size and the time (whole seconds) in
-    its header. With `hold` nothing gets its name before `finish`, and what changed never. Raises TornArchive, OSError (the local disk).
+    its header. With `hold` nothing gets its name before `finish`, and what changed never.
+    Raises TornArchive, OSError (the local disk).
     """
 
     def __init__(

@@ -7,6 +7,7 @@ written meanwhile is told apart before anything gets its final name.
 from __future__ import annotations
 
 import os
+import posixpath
 import secrets
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -102,7 +103,7 @@ class _Changed:
         )  # fmt: skip
 
     def _wanted(self) -> Iterator[str]:
-        parents = {os.path.dirname(path) for path in self.listing.things}
+        parents = {posixpath.dirname(path) for path in self.listing.things}
         for path, state in self.listing.things.items():
             if state.type == "dir":
                 # Without GNU's tar a folder that isn't empty might bring all of its content again.

@@ -21,7 +21,7 @@ _LIMIT: Final = 256 << 20
 
 
 class State(NamedTuple):
-    """One thing on the machine. Two equal states of a file are the same content, as far as a machine tells."""
+    """One thing on the machine. A file in two equal states has the same content, as far as one can tell."""
 
     type: Type
     size: int

@@ -19,7 +19,6 @@ from gipper.transfer import scripts
 from gipper.transfer.download import Fetching
 from gipper.transfer.extract import Extractor
 from gipper.transfer.listing import Listing, State, below, records
-from gipper.transfer.names import Refuse, split_name
 
 _PADDING: Final = 1 << 20
 _STATES: Final = 64 << 20

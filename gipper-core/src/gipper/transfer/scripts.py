@@ -58,7 +58,9 @@ exit "$status"
 
 
 # Bigger writes, hard links as files, names of which every byte can be read back from a warning.
-_GNU: Final = "--format=gnu --hard-dereference --numeric-owner --quoting-style=escape --blocking-factor=128"
+_GNU: Final = (
+    "--format=gnu --blocking-factor=128 --hard-dereference --numeric-owner --quoting-style=escape --no-unquote"
+)
 # One thing per record; both kinds of listing start names with "./".
 _EXACT: Final = "find $follow \"$@\" $prune -printf '%y %s %T@ %i %p\\0'"
 _COARSE: Final = "stat $follow -c '%f %s %Y %i %n'"
