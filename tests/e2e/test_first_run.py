@@ -12,7 +12,7 @@ from support_cli import Done, World, closing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STORY = [
-    "run.start", "estimate", "pod.intent", "pod.create", "pod.ready", "custody.upload", "job.start", "job.end",
+    "run.start", "estimate", "pod.intent", "pod.create", "pod.ready", "watchdog.armed", "custody.upload", "job.start", "job.end",
     "sync", "pod.terminate", "pod.terminated", "spend", "run.end",
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ def _clean(user: World) -> None:
     user.sound()
 
 
-@pytest.mark.parametrize("kind", ["pod.create", "pod.ready", "custody.upload"])
+@pytest.mark.parametrize("kind", ["pod.create", "pod.ready", "watchdog.armed", "custody.upload"])
 def test_killed_before_the_job_started(user: World, kind: str) -> None:
     """Nothing was run: attach gives the machine back, one spend, one end."""
     run = _killed_at(user, kind)
@@ -127,7 +127,7 @@ def test_killed_at_the_intent(user: World) -> None:
     end = parse_stamp(user.receipts("pod.intent")[0]["end"])
     until(lambda: datetime.now(UTC) > end, "the machine's end", 90)
     assert "closed local" in user.gipper("pod", "reap").out
-    assert user.kinds()[-2:] == ["pod.create_failed", "reap"]
+    assert user.kinds()[-3:] == ["pod.create_failed", "run.end", "reap"]
     user.sound()
 
 

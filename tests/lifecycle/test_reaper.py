@@ -152,7 +152,7 @@ def test_an_intent_whose_machine_never_appeared_is_closed_after_its_end(stage: S
     assert stage.verbs() == ["left"]
     stage.market.runtime.sleep(5)
     assert stage.verbs() == ["closed"]
-    assert kinds(stage.services)[-2:] == ["pod.create_failed", "reap"]
+    assert kinds(stage.services)[-3:] == ["pod.create_failed", "run.end", "reap"]
 
 
 def test_a_machine_that_vanished_is_proved_and_counted(stage: Stage) -> None:

@@ -14,7 +14,7 @@ LAYERS = tuple(
     tuple(line.split())
     for line in (
         "errors runtime money naming outcomes markers values values.*",
-        "remote context hookspecs api gpus gpu_table http* watchdog",
+        "remote context hookspecs api gpus gpu_table http* watchdog bootstrap torch_index",
         "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
         " folders ledger ledger.* plugins plugins.*",
         "cost* estimate_wire filters market planning* history*",

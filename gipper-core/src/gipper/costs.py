@@ -101,7 +101,7 @@ class CostModel:
         self._hosts = history.hosts(info.name)
         self._where: dict[tuple[str | None, str | None], Where] = {}
         self._compute: dict[tuple[str, float] | None, Sourced] = {}
-        self._fees: dict[Decimal, float] = {}
+        self._bandwidths: dict[tuple[Decimal | None, Decimal | None], float] = {}
 
     def where(self, offer: Offer) -> Where:
         """History of the offer's machine, or of its provider and country where the machine is new."""
@@ -171,28 +171,36 @@ class CostModel:
         bit; without its tuples and calls, and with what offers share looked up in place.
         """
         setup, into_mb, fetch_mb, home_mb, hour, billing, failure, up_cap, down_cap = self._constants
-        told, bandwidth_of, computes = self.links.told, self._bandwidth, self._compute.get
-        where_of = self._where_of_new if not self._hosts else self.where
-        moves, given = bool(self._into_gb or self.download_gb), adjustments.get
+        told, computes, bandwidths = self.links.told, self._compute.get, self._bandwidths.get
+        places, hosts, share, given = self._where.get, self._hosts, self.links.share, adjustments.get
         totals, scores = list[float](), list[float]()
         for offer in offers:
-            ready, _, p_bad, down_host, _, up_host, _ = where_of(offer)
-            gpu, usd_h = offer.gpu, float(offer.usd_h)
+            host, gpu, usd_h = offer.host_id, offer.gpu, float(offer.usd_h)
+            where = places((host if host in hosts else None, offer.region)) or self.where(offer)
+            ready, _, p_bad, down_host, _, up_host, _ = where
             compute = computes(None if gpu is None else (gpu.name, gpu.memory_gb)) or self.compute(gpu)
-            down = down_host = down_host or told(offer.down_mbps)
-            up = up_host or told(offer.up_mbps)
+            if not down_host:
+                rate = offer.down_mbps
+                down_host = rate * share if rate and rate * share > LEAST_MBPS else told(rate)
+            if not up_host:
+                rate = offer.up_mbps
+                up_host = rate * share if rate and rate * share > LEAST_MBPS else told(rate)
+            down, up = down_host, up_host
             if down > up_cap:
                 down = up_cap
             if up > down_cap:
                 up = down_cap
             wall = ready + setup + into_mb / down + fetch_mb / down_host + compute[0] + home_mb / up
             expected = wall / 3600 * usd_h
+            bandwidth = bandwidths((offer.download_usd_per_gb, offer.upload_usd_per_gb))
+            if bandwidth is None:
+                bandwidth = self._bandwidth(offer)
             extra = given(offer.id)
             if extra:
                 factor, more = _sums(extra)
-                expected = expected * factor * billing + (bandwidth_of(offer) if moves else 0.0) + more
+                expected = expected * factor * billing + bandwidth + more
             else:
-                expected = expected * billing + (bandwidth_of(offer) if moves else 0.0)
+                expected = expected * billing + bandwidth
             if expected < 0:
                 expected = 0.0
             risk = p_bad * (failure + (ready + FAILURE_EXTRA_S) / 3600 * (usd_h + hour))
@@ -200,24 +208,19 @@ class CostModel:
             scores.append(expected + risk + hour * wall / 3600)
         return totals, scores
 
-    def _where_of_new(self, offer: Offer) -> Where:
-        """As `where`, while no machine has a history of its own."""
-        return self._where.get((None, offer.region)) or self._look_up(None, offer.region)
-
     def _bandwidth(self, offer: Offer) -> float:
-        into, home, usd = self._into_gb, self.download_gb, 0.0
-        if into and offer.download_usd_per_gb:
-            usd = into * self._fee(offer.download_usd_per_gb)
-        if home and offer.upload_usd_per_gb:
-            usd += home * self._fee(offer.upload_usd_per_gb)
-        return usd
+        fees = (offer.download_usd_per_gb, offer.upload_usd_per_gb)
+        found = self._bandwidths.get(fees)
+        return self._priced(*fees) if found is None else found
 
-    def _fee(self, usd_per_gb: Decimal) -> float:
-        # Few fees are asked by many offers, and looking one up takes a tenth of converting it.
-        found = self._fees.get(usd_per_gb)
-        if found is None:
-            found = self._fees[usd_per_gb] = float(usd_per_gb)
-        return found
+    def _priced(self, down: Decimal | None, up: Decimal | None) -> float:
+        # Few pairs of fees are asked by many offers, and looking one up takes a tenth of converting it.
+        usd = self._into_gb * float(down or 0)
+        usd += self.download_gb * float(up or 0)
+        if not 0 <= usd < math.inf:
+            raise ValueError(f"fees of {down} and {up} dollars a GB")
+        self._bandwidths[down, up] = usd
+        return usd
 
 
 class Links:

@@ -29,7 +29,7 @@ _ROUNDING: Final = 1e-9
 MEMORY, GPU, COUNT, REGION, PORTS = "memory", "gpu", "count", "region", "ports"
 PRICE, CAPABILITY, CUDA, CLOUD, IMAGE = "price", "capability", "cuda", "cloud", "image"
 DISK, SPOT, EXPECTED, CREDIT = "disk", "spot", "expected", "credit"
-BAD_HOST = "bad host"
+BAD_HOST, NONSENSE = "bad host", "nonsense"
 
 # What a reason means, for the line that tells how many offers it took.
 WORDS: Final = {
@@ -48,6 +48,7 @@ WORDS: Final = {
     EXPECTED: "expected cost above budget.max_usd",
     CREDIT: "the account's credit is under 1.2 times the expected cost",
     BAD_HOST: "the machine was bad the last two times",
+    NONSENSE: "the market told figures that make no sense",
 }
 
 
@@ -102,6 +103,12 @@ class Filter:
         self.wants = wants
         self._checks = checks(wants)
         self._gpus: dict[_GpuKey | None, tuple[str | None, int]] = {}
+
+    def judge(self, offer: Offer) -> tuple[str | None, int]:
+        """(why this one offer must be left out or None, rank of its GPU)."""
+        left_out = Counter[str]()
+        _, ranks = self.split((offer,), left_out)
+        return next(iter(left_out), None), ranks[0] if ranks else 0
 
     def split(self, offers: Sequence[Offer], left_out: Counter[str]) -> tuple[list[Offer], list[int]]:
         """(offers that fit, rank of each one's GPU); the others are counted in `left_out` by reason.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -16,6 +16,7 @@ from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.lifecycle.arming import guarded_plan
 from gipper.lifecycle.attempt import PreflightFn, Work
+from gipper.lifecycle.bringing import checkpoint_place
 from gipper.lifecycle.checks import run_checks
 from gipper.lifecycle.results import RunResult
 from gipper.lifecycle.runfolder import RunFolder
@@ -27,9 +28,14 @@ from gipper.planning_values import Plan
 from gipper.plugins.handle import Provider
 from gipper.redact import KeyScanner
 from gipper.takeover import door
+from gipper.transfer.earlier import with_earlier
 from gipper.transfer.inputs import Survey, survey
-from gipper.values.jobs import Job
+from gipper.transfer.staging import PREFIX
+from gipper.values.jobs import Input, Job
 from gipper.values.receipts import RunEnd, RunStart
+
+# Names in a message, of however many there are.
+_SHOWN: Final = 5
 
 
 @attrs.frozen(kw_only=True)
@@ -71,10 +77,32 @@ class Launch:
         def classify(path: str, head: bytes) -> str | None:
             return "; ".join(self.gipper.common.classify_upload(path, head)) or None
 
-        return survey(
-            self.job.inputs, self.job.folder, scanner=KeyScanner(values).fresh if values else None,
-            classify=classify, progress=progress, runtime=self.gipper.runtime,
-        )  # fmt: skip
+        def look(inputs: Sequence[Input], label: str) -> Survey:
+            return survey(
+                inputs, self.job.folder, scanner=KeyScanner(values).fresh if values else None,
+                classify=classify, progress=progress, runtime=self.gipper.runtime, label=label,
+            )  # fmt: skip
+
+        return self._with_checkpoint(look(self.job.inputs, "inputs"), look)
+
+    def _with_checkpoint(self, inputs: Survey, look: Callable[[Sequence[Input], str], Survey]) -> Survey:
+        """What an earlier run of this job left of its checkpoint goes up, too, for this one to go on from."""
+        place = checkpoint_place(self.job, self.gipper.settings.checkpoint_every_s)
+        if place is None or not place.place.is_dir():
+            return inputs
+        one = Input(src=str(place.place), dst=place.source, exclude=(f"{PREFIX}*",))
+        earlier = look([one], "run.checkpoint")
+        if not earlier.files:
+            return inputs
+        both, lost = with_earlier(inputs, earlier)
+        self.reporter.step(
+            f"going on from the checkpoint in {place.place}: {earlier.files - len(lost)} files, "
+            f"{earlier.bytes:,} bytes go up first"
+        )
+        if lost:
+            more = ", ..." if len(lost) > _SHOWN else ""
+            self.reporter.warn(f"inputs win over the checkpoint for {', '.join(lost[:_SHOWN])}{more}")
+        return both
 
     def plan(self, upload_bytes: int) -> Plan:
         """Ask the markets. Raises ConfigError, PluginError, ProviderError (all fail), NoOffer, CapRefused."""

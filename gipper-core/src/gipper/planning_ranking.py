@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from itertools import groupby
+from itertools import compress, groupby
+from math import isfinite
 from operator import eq
 
 from gipper.cost_client import Client
 from gipper.cost_history import History
 from gipper.costs import CostModel
-from gipper.filters import BAD_HOST, Filter, Wants, affordable, money_reason
+from gipper.filters import BAD_HOST, NONSENSE, Filter, Wants, affordable, money_reason
 from gipper.market import MarketAnswer
 from gipper.planning_hooks import PhasesOf, excluded
 from gipper.planning_values import PlanningProvider, RankedOffer, Ranking
@@ -20,6 +21,8 @@ from gipper.values.jobs import Job
 from gipper.values.offers import Offer
 
 _Source = tuple[PlanningProvider, CostModel, Mapping[str, Sequence[CostAdjustment]]]
+# What a figure of another type, or one that is no number, raises where it is worked with.
+_GARBAGE = (TypeError, ValueError, ArithmeticError, AttributeError)
 
 
 class Ranker:
@@ -62,25 +65,43 @@ class Ranker:
 
     def add(self, provider: PlanningProvider, answer: MarketAnswer, credit: Decimal | None) -> None:
         """Judge one market's offers. Raises PluginError where one of its hooks fails."""
-        fitting = self._filter.split(answer.offers, self.left_out)
-        offers, ranks = self._without_excluded(provider, *fitting)
-        if not offers:
-            return
         model = CostModel(self._job, provider.info, self._client, self._history)
-        given = provider.adjust_costs(offers, self._job, PhasesOf(model, offers))
         money = None if credit is None else float(credit)
-        self._score((provider, model, given), offers, ranks, money)
+        try:
+            self._judge(provider, model, answer.offers, money)
+        except _GARBAGE:
+            # Looking at every figure of every offer before would cost more than all the rest.
+            sane = [offer for offer in answer.offers if self._makes_sense(model, offer)]
+            self.left_out[NONSENSE] += len(answer.offers) - len(sane)
+            self._judge(provider, model, sane, money)
+
+    def _makes_sense(self, model: CostModel, offer: Offer) -> bool:
+        try:
+            self._filter.judge(offer)
+            return all(map(isfinite, model.floats(offer)[:-4]))
+        except _GARBAGE:
+            return False
+
+    def _judge(
+        self, provider: PlanningProvider, model: CostModel, offers: Sequence[Offer], credit: float | None
+    ) -> None:
+        left_out = Counter[str]()
+        fitting = self._filter.split(offers, left_out)
+        offers, ranks = self._without_excluded(provider, *fitting, left_out)
+        given = provider.adjust_costs(offers, self._job, PhasesOf(model, offers)) if offers else {}
+        self._score((provider, model, given), offers, ranks, credit, left_out)
+        self.left_out.update(left_out)
 
     def _without_excluded(
-        self, provider: PlanningProvider, offers: list[Offer], ranks: list[int]
+        self, provider: PlanningProvider, offers: list[Offer], ranks: list[int], left_out: Counter[str]
     ) -> tuple[list[Offer], list[int]]:
         out = dict(excluded(provider, offers, self._job)) if offers else {}
         out.update(self._bad_hosts(provider.name, offers))
         if not out:
             return offers, ranks
-        self.left_out.update(out[offer.id] for offer in offers if offer.id in out)
-        kept = [n for n, offer in enumerate(offers) if offer.id not in out]
-        return [offers[n] for n in kept], [ranks[n] for n in kept]
+        left_out.update(out[offer.id] for offer in offers if offer.id in out)
+        kept = [offer.id not in out for offer in offers]
+        return list(compress(offers, kept)), list(compress(ranks, kept))
 
     def _bad_hosts(self, provider: str, offers: Sequence[Offer]) -> dict[str, str]:
         known, bad_twice = self._history.hosts(provider), self._history.bad_twice
@@ -90,18 +111,21 @@ class Ranker:
         return {o.id: BAD_HOST for o in met if bad_twice(provider, str(o.host_id))}
 
     def _score(
-        self, source: _Source, offers: Sequence[Offer], ranks: Sequence[int], credit: float | None
-    ) -> None:
+        self, source: _Source, offers: Sequence[Offer], ranks: Sequence[int], credit: float | None,
+        left_out: Counter[str],
+    ) -> None:  # fmt: skip
         provider, model, given = source
-        most, unkeyed = affordable(self._max_usd, credit), not provider.has_key()
-        kept, scores, number = self._offers, self._scores, len(self._offers)
-        buckets = {rank: self._buckets.setdefault((unkeyed, rank), []) for rank in set(ranks)}
-        for offer, rank, expected, score in zip(offers, ranks, *model.totals(offers, given), strict=True):
-            if expected > most:
-                self.left_out[money_reason(expected, self._max_usd)] += 1
-                continue
-            buckets[rank].append(number)
-            kept.append(offer)
-            scores.append(score)
-            number += 1
-        self._sources.extend([source] * (number - len(self._sources)))
+        totals, scores = model.totals(offers, given)
+        most = affordable(self._max_usd, credit)
+        if max(totals, default=0.0) > most:
+            fits = [total <= most for total in totals]
+            left_out.update(money_reason(total, self._max_usd) for total in totals if total > most)
+            offers, ranks = list(compress(offers, fits)), list(compress(ranks, fits))
+            scores = list(compress(scores, fits))
+        start, unkeyed = len(self._offers), not provider.has_key()
+        for rank in set(ranks):
+            numbers = self._buckets.setdefault((unkeyed, rank), [])
+            numbers += [number for number, own in enumerate(ranks, start) if own == rank]
+        self._offers += offers
+        self._scores += scores
+        self._sources += [source] * len(offers)

@@ -9,6 +9,7 @@ import click
 
 from gipper.cli.options import json_option
 from gipper.errors import ConfigError, GipperError, NotProvedGone
+from gipper.outcomes import EXIT_NOT_GONE
 
 if TYPE_CHECKING:
     from gipper.core import Gipper
@@ -58,7 +59,24 @@ def run(
         _tell_left(result)
     else:
         tell_end(result, log)
-    return result.exit_code
+    return EXIT_NOT_GONE if _looked_again(gipper) else result.exit_code
+
+
+def _looked_again(gipper: Gipper) -> bool:
+    """True where a machine that was proved gone is back; looked for only where that is due."""
+    from gipper.cli.console import Console
+    from gipper.cli.machines import askable
+    from gipper.cli.render import warn
+    from gipper.takeover import reaper
+
+    try:
+        seen = reaper(gipper, askable(gipper), Console(), dry_run=False, end_unknown=False).look_again()
+    except GipperError as error:
+        warn(f"gipper: note: earlier machines were not looked at again: {gipper.redactor.text(error.message)}")
+        return False
+    for line in seen.lines:
+        warn(f"gipper: {line.verb} {line.provider} {line.pod} {line.name}: {line.why}")
+    return bool(seen.unproved)
 
 
 def _supervised(launch: Launch) -> RunResult:

@@ -28,6 +28,7 @@ from gipper.values.receipts import (
     RunStart,
     Spend,
     SpendBilled,
+    Sync,
     parse_stamp,
 )
 
@@ -35,7 +36,7 @@ KINDS: Final = frozenset(
     c.kind
     for c in (
         Adopt, JobEnd, JobStart, PodCreate, PodCreateDoubtful, PodCreateFailed, PodIntent, PodReserve,
-        PodReappeared, PodRecheck, PodTerminate, PodTerminated, RunEnd, RunStart, Spend, SpendBilled,
+        PodReappeared, PodRecheck, PodTerminate, PodTerminated, RunEnd, RunStart, Spend, SpendBilled, Sync,
     )
 )  # fmt: skip
 
@@ -116,6 +117,8 @@ class RunRecord:
     job_ended: bool = False
     folder: str | None = None
     limit_s: float | None = None
+    exit_code: int | None = None
+    whole: bool = True
 
 
 @attrs.define
@@ -186,7 +189,12 @@ def _job_start(book: Book, r: Receipt) -> None:
 
 def _job_end(book: Book, r: Receipt) -> None:
     if r.run in book.runs:
-        book.runs[r.run].job_ended = True
+        book.runs[r.run].job_ended, book.runs[r.run].exit_code = True, r["exit_code"]
+
+
+def _sync(book: Book, r: Receipt) -> None:
+    if r.run in book.runs and not r["what"].startswith("checkpoint "):
+        book.runs[r.run].whole &= r["whole"]
 
 
 def _intent(book: Book, r: Receipt) -> None:
@@ -273,6 +281,7 @@ _HANDLERS: Final[Mapping[str, Callable[[Book, Receipt], None]]] = {
     RunEnd.kind: _run_end,
     JobStart.kind: _job_start,
     JobEnd.kind: _job_end,
+    Sync.kind: _sync,
     PodIntent.kind: _intent,
     PodReserve.kind: _reserve,
     Adopt.kind: _adopt,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -12,9 +14,11 @@ from gipper.errors import GipperError
 from gipper.lifecycle.kept import Kept
 from gipper.lifecycle.proof import Rental
 from gipper.lifecycle.services import Services
-from gipper.remote import Fetched, Known
+from gipper.remote import Fetched, Known, Manifest, Sent
 from gipper.values.jobs import Job, Output
 from gipper.values.receipts import Sync
+
+_NS: Final = 1_000_000_000
 
 
 @attrs.frozen(kw_only=True)
@@ -53,10 +57,15 @@ def checkpoint_place(job: Job, every_s: float) -> CheckpointPlace | None:
 
 def there(folder: str, path: str) -> str:
     """`path` of a job on the machine, absolute, given the run's `folder` there (``HOME/gipper/RUN``)."""
-    home = posixpath.dirname(posixpath.dirname(folder))
+    home = posixpath.dirname(posixpath.dirname(folder)).rstrip("/")
     if path == "~" or path.startswith("~/"):
         return posixpath.normpath(home + path[1:])
     return posixpath.normpath(posixpath.join(folder, "work", path))
+
+
+def asked(folder: str, path: str) -> str:
+    """`path` as a fetch from the run's work folder takes it: `~` is the machine's home."""
+    return there(folder, path) if path.startswith("~") else path
 
 
 def bring(
@@ -76,17 +85,28 @@ def bring(
         failure, fetched = error, _came(before, known)
     finally:
         if known != before:
-            failure = _kept(kept, source, known) or failure
+            # The files are home all the same: without the list another process only fetches them again.
+            with contextlib.suppress(OSError):
+                kept.replace(source, known)
     return fetched, failure
 
 
-def _kept(kept: Kept, source: str, known: Mapping[str, Known]) -> OSError | None:
-    # The files are home all the same; without the list they only travel once more.
-    try:
-        kept.replace(source, known)
-    except OSError as error:
-        return error
-    return None
+def uploaded(kept: Kept, place: CheckpointPlace, base: str, manifest: Manifest, sent: Sent) -> None:
+    """Note what of an earlier checkpoint just went up: as long as the job leaves it, it needn't come back.
+
+    A tar stream carries whole seconds: that is the time that those files have there.
+    """
+    known, top = kept.below(place.source), place.place.resolve()
+    for entry in manifest.entries:
+        inside = _inside(posixpath.normpath(posixpath.join(base, entry.path)), place.source)
+        at_home = inside is not None and entry.source == top / inside
+        if entry.type == "file" and inside and at_home and entry.path not in sent.changed:
+            known[inside] = Known(
+                size=entry.size, mtime_ns=entry.mtime_ns // _NS * _NS, inode=0, sha256=entry.sha256,
+                here_ns=entry.mtime_ns,
+            )  # fmt: skip
+    with contextlib.suppress(OSError):
+        kept.replace(place.source, known)
 
 
 def _came(before: Mapping[str, Known], known: Mapping[str, Known]) -> Fetched:

@@ -9,10 +9,10 @@ import attrs
 from gipper.errors import Stopped
 from gipper.lifecycle.bringing import (
     CheckpointPlace,
+    asked,
     bring,
     checkpoint_place,
     listed,
-    there,
     told,
     write_sync,
 )
@@ -76,7 +76,7 @@ class Checkpoints:
 
     def _sync(self, place: CheckpointPlace) -> None:
         begun = self.services.runtime.monotonic()
-        remote, base, source = self.link.remote, self.folder + "/work", there(self.folder, place.source)
+        remote, base, source = self.link.remote, self.folder + "/work", asked(self.folder, place.source)
         fetched, failure = bring(
             self.kept, place.source,
             lambda known: remote.fetch(base, source, place.place, known=known, live=True, stop=self._over),

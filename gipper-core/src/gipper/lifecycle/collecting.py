@@ -1,4 +1,4 @@
-"""Bringing outputs home, whatever became of the job: what a checkpoint brought already doesn't travel again."""
+"""Bringing outputs home, whatever became of the job; what a checkpoint brought doesn't travel again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 
 from gipper.errors import GipperError, TransferError
-from gipper.lifecycle.bringing import bring, destination, listed, there, told, write_sync
+from gipper.lifecycle.bringing import asked, bring, destination, listed, told, write_sync
 from gipper.lifecycle.kept import Kept
 from gipper.lifecycle.link import HostLost, Link
 from gipper.lifecycle.services import Interrupts, Services
@@ -52,7 +52,7 @@ def _one(
     services: Services, link: Link, job: Job, output: Output, folder: str, until: float,
     interrupts: Interrupts, total: Collected, kept: Kept,
 ) -> Collected:  # fmt: skip
-    place, base, source = destination(job, output), folder + "/work", there(folder, output.src)
+    place, base, source = destination(job, output), folder + "/work", asked(folder, output.src)
     fetched, failure = bring(
         kept, output.src,
         lambda known: link.call(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import timedelta
 
 import attrs
 
+from gipper import bootstrap
 from gipper.errors import Stopped, TransferError, Unsuitable
 from gipper.lifecycle import remote_job
 from gipper.lifecycle.arming import Guard
 from gipper.lifecycle.attempt import Attempt
+from gipper.lifecycle.bringing import CheckpointPlace, checkpoint_place, there, uploaded
 from gipper.lifecycle.deadlines import command_limit
 from gipper.lifecycle.link import Link
 from gipper.lifecycle.remote_job import JobPlan
@@ -45,7 +48,7 @@ class Preparation:
         link.call(lambda r: remote_job.prepare(r, a.folder), until=deadline)
         self._upload(deadline)
         self._stop_if_asked("before the job's start")
-        self._start(env)
+        self._start({**env, **self._checkpoint_env(deadline)})
 
     def _wait(self) -> Machine:
         a = self.attempt
@@ -69,7 +72,9 @@ class Preparation:
         begun = a.services.runtime.monotonic()
         for base, manifest in a.work.manifests.items():
             self._record_custody(manifest, base)
-            sent = self._send(manifest, f"{a.folder}/work" if base == "." else base, deadline)
+            sent = self._send(manifest, there(a.folder, base), deadline)
+            if self._checkpoint is not None:
+                uploaded(a.kept, self._checkpoint, base, manifest, sent)
             for path in sent.changed:
                 a.services.reporter.warn(f"input {path} changed while it was sent")
         a.timings.upload = a.services.runtime.monotonic() - begun
@@ -90,6 +95,23 @@ class Preparation:
             return self._link().call(send, until=deadline, stop=a.interrupts.once)
         except TransferError as error:
             raise Unsuitable(f"the inputs could not be sent: {a.services.redact(error.message)}") from error
+
+    @property
+    def _checkpoint(self) -> CheckpointPlace | None:
+        a = self.attempt
+        return checkpoint_place(a.work.job, a.services.settings.checkpoint_every_s)
+
+    def _checkpoint_env(self, deadline: float) -> dict[str, str]:
+        if self._checkpoint is None:
+            return {}
+        path = there(self.attempt.folder, self._checkpoint.source)
+        made = self._link().call(
+            lambda r: r.ask(f"umask 077 && mkdir -p -- {shlex.quote(path)}"), until=deadline
+        )
+        if made.status != 0:
+            said = self.attempt.services.redact(made.stderr.decode("utf-8", "replace").strip()[:300])
+            raise Unsuitable(f"the checkpoint's folder {path} can't be made on the machine: {said}")
+        return {"GIPPER_CHECKPOINT_DIR": path}
 
     def _record_custody(self, manifest: Manifest, base: str) -> None:
         a = self.attempt
@@ -130,8 +152,13 @@ class Preparation:
                 **dict.fromkeys(self.hidden, ""), **machine_env(self._link().machine), **job.pod.env, **env,
                 "GIPPER_ATTEMPT": str(self.number),
             },
-            secrets=a.work.secrets,
+            secrets=a.work.secrets, bootstrap=self._bootstrap(),
         )  # fmt: skip
+
+    def _bootstrap(self) -> str | None:
+        if not self.attempt.rental.provider.info.bootstrap:
+            return None
+        return bootstrap.script(own_path="PATH" in self.attempt.work.job.pod.env)
 
     def _link(self) -> Link:
         assert self.attempt.link is not None

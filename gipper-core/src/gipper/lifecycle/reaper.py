@@ -14,12 +14,15 @@ from gipper.errors import ConfigError, GipperError
 from gipper.folders import make_private
 from gipper.installation import owner_alive
 from gipper.lifecycle.book import KINDS, Book, PodRecord, RunRecord
+from gipper.lifecycle.orphans import close_orphans, outcome_of
 from gipper.lifecycle.proof import Rental, end_machine
 from gipper.lifecycle.rechecking import write_recheck
 from gipper.lifecycle.remote_job import Poll
+from gipper.lifecycle.results import RunResult
 from gipper.lifecycle.resuming import Resumption
 from gipper.lifecycle.runfolder import RunFolder, RunLock
 from gipper.lifecycle.services import Services
+from gipper.lifecycle.settling import write_end
 from gipper.lifecycle.spending import record_spend
 from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, due, rechecks, verdicts
 from gipper.money import ZERO
@@ -32,7 +35,6 @@ from gipper.values.receipts import (
     PodCreateFailed,
     PodReappeared,
     Reap,
-    RunEnd,
 )
 
 Resume = Callable[[Provider, RunRecord, PodRecord, str], Resumption]
@@ -92,6 +94,9 @@ class Reaper:
                 self._recheck(sight, book)
         self._unasked(book)
         self._missing(book)
+        if not self.dry_run:
+            last = self._book()
+            close_orphans(self.services, last, lambda run: self._client(run, last))
         return self._result()
 
     def look_again(self) -> ReapResult:
@@ -197,6 +202,9 @@ class Reaper:
 
     def _end(self, provider: Provider, verdict: Verdict) -> None:
         rental = self._rental(provider, verdict)
+        if verdict.action == "prove" and verdict.record is not None and not verdict.record.unproved:
+            self._only_the_books(rental, verdict, verdict.record)
+            return
         for pod in verdict.back:
             self.reappeared.append(pod)
             self._append(rental, PodReappeared(
@@ -214,6 +222,12 @@ class Reaper:
         record_spend(self.services, rental, until, basis)
         self._end_run(rental, verdict.why)
         self._tell({"retry": "retried", "prove": "closed"}.get(verdict.action, "ended"), verdict)
+
+    def _only_the_books(self, rental: Rental, verdict: Verdict, record: PodRecord) -> None:
+        """The machine was proved gone by a client that died before it wrote what it cost."""
+        record_spend(self.services, rental, record.gone_at or record.end, "computed")
+        self._end_run(rental, verdict.why)
+        self._tell("closed", verdict)
 
     def _look(self, provider: Provider, verdict: Verdict, book: Book) -> None:
         record = verdict.record
@@ -280,13 +294,11 @@ class Reaper:
         self._tell("closed", verdict)
 
     def _end_run(self, rental: Rental, why: str) -> None:
-        if not rental.run:
-            return
-        with self.services.ledger.transaction() as tx:
-            kinds = {r.kind for r in tx.read(run=rental.run)}
-            if RunEnd.kind not in kinds and "run.start" in kinds:
-                reason = f"ended by the reaper: {why}"
-                tx.append(RunEnd(outcome="host_lost", reason=reason), run=rental.run, refs=rental.refs)
+        run = Book.of(self.services.ledger.read(run=rental.run, kinds=KINDS)).runs.get(rental.run)
+        if run is not None and run.outcome is None:
+            outcome, _ = outcome_of(run)
+            result = RunResult(run=run.run, outcome=outcome, reason=f"ended by the reaper: {why}")
+            write_end(self.services, result, rental.job)
 
     def _append(self, rental: Rental, payload: Any) -> None:
         self.services.ledger.append_or_spill(payload, run=rental.run, refs=rental.refs)

@@ -31,7 +31,10 @@ _SIGNALS: Final = frozenset(s.value for s in Signals)
 
 @attrs.frozen(kw_only=True)
 class JobPlan:
-    """What the runner is given. Seconds; `env` holds no secrets, `secrets` go over stdin."""
+    """What the runner is given. Seconds; `env` holds no secrets, `secrets` go over stdin.
+
+    `bootstrap` is the script that the shells of setup and command source first, or None.
+    """
 
     run: str
     command: str
@@ -41,6 +44,7 @@ class JobPlan:
     kill_grace_s: float
     env: Mapping[str, str] = attrs.field(factory=dict)
     secrets: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    bootstrap: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -178,6 +182,8 @@ def _start_script(folder: str, plan: JobPlan) -> str:
     }
     if plan.setup is not None:
         files["setup.sh"] = plan.setup + "\n"
+    if plan.bootstrap is not None:
+        files["bootstrap.sh"] = plan.bootstrap
     writes = "\n".join(f"printf '%s' {shlex.quote(text)} >{name} || exit 1" for name, text in files.items())
     limits = f"{_whole(plan.setup_s)} {_whole(plan.command_s)} {_whole(plan.kill_grace_s)}"
     return f"""

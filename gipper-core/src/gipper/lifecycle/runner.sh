@@ -29,10 +29,16 @@ fi
 set -a && . ./env.sh && set +a
 shell=sh && command -v bash >/dev/null 2>&1 && shell=bash
 
+# The bootstrap runs in a shell that then becomes the job's: within its limit, and it can't fail it.
+[ -f bootstrap.sh ] && into='GIPPER_BOOTSTRAP_STATE=$1/bootstrap.env
+command . "$1/bootstrap.sh" || echo "gipper: the bootstrap failed (exit $?); the job goes on without it"
+unset GIPPER_BOOTSTRAP_STATE
+exec "$2" "$1/$3"' || into='exec "$2" "$1/$3"'
+
 # Sets rc and late; a command can't end after its limit unless the limit ended it.
 limited() {
   began=$(centis)
-  (cd work && exec timeout -k "$grace" "$1" "$shell" "$here/$2") </dev/null >>log 2>&1
+  (cd work && exec timeout -k "$grace" "$1" sh -c "$into" sh "$here" "$shell" "$2") </dev/null >>log 2>&1
   rc=$?
   spent=$(($(centis) - began)) late=0
   case $rc in 124 | 137) [ "$spent" -ge "$(($1 * 100))" ] && late=1 ;; esac

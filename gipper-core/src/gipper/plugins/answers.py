@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -31,9 +31,7 @@ def offers(answer: object, provider: str) -> Listing[Offer]:
     kept: dict[str, Offer] = {}
     dropped: Counter[str] = Counter()
     for item in items:
-        fault = _offer_fault(item, provider)
-        if fault is None and item.id in kept:
-            fault = "id given twice"
+        fault = _offer_fault(item, provider, kept)
         if fault is None:
             kept[item.id] = item
         else:
@@ -41,7 +39,7 @@ def offers(answer: object, provider: str) -> Listing[Offer]:
     return Listing(items=tuple(kept.values()), notes=(*notes, *_notes(provider, dropped)))
 
 
-def _offer_fault(item: object, provider: str) -> str | None:
+def _offer_fault(item: object, provider: str, kept: Mapping[str, Offer]) -> str | None:
     if not isinstance(item, Offer):
         return "not an offer"
     price = item.usd_h
@@ -52,7 +50,7 @@ def _offer_fault(item: object, provider: str) -> str | None:
         return "no id"
     if item.provider != provider:
         return "another provider's"
-    return None
+    return "id given twice" if item.id in kept else None
 
 
 def _notes(provider: str, dropped: Counter[str]) -> list[str]:

@@ -32,6 +32,8 @@ _CLOSE: Final = 97
 _LOOK_S: Final = 0.1
 # What paramiko keeps free of a packet for its headers.
 _SPARE: Final = 64
+# Into how many announcements a whole window is divided.
+_STEPS: Final = 4
 _LOGGER: Final = "gipper.ssh.wire"
 
 
@@ -161,6 +163,7 @@ class WireTransport(paramiko.Transport):
         channel = self._channels.get(int.from_bytes(m.asbytes()[:4], "big"))  # type: ignore[attr-defined]
         if channel is not None:
             channel.in_buffer = Pipe()
+            channel.in_window_threshold = _WINDOW // _STEPS
         super()._parse_channel_open_success(m)  # type: ignore[misc]
 
     def _parse_disconnect(self, m: Any) -> None:

@@ -26,7 +26,8 @@ __all__ = ["Survey", "recheck", "survey"]
 # From here on a file is worth a task of its own: reading and hashing let go of the interpreter.
 _LARGE: Final = 16 << 20
 _TASKS: Final = 4
-_ORDER: Final = {"dir": 0, "file": 1, "link": 2}
+# Of a manifest's entries.
+ORDER: Final = {"dir": 0, "file": 1, "link": 2}
 
 
 @attrs.frozen(kw_only=True)
@@ -73,8 +74,11 @@ def survey(
     classify: Classify | None,
     progress: Progress | None,
     runtime: Runtime,
+    label: str = "inputs",
 ) -> Survey:
     """Find, hash and scan everything that `inputs` name; relative sources start at `folder`.
+
+    `label` is what messages call the list.
 
     `progress` is called with the bytes read so far. Raises ProblemsError (a ConfigError) naming every
     source that is missing or unreadable and every bad pattern or `dst`, or else every file that holds
@@ -82,7 +86,7 @@ def survey(
     """
     state = _Pass(scanner=scanner, classify=classify, progress=progress)
     for index, one in enumerate(inputs):
-        _collect(one, f"inputs[{index}]", folder, state)
+        _collect(one, f"{label}[{index}]", folder, state)
     _raise(state.problems, "These inputs can't be sent:", "correct the job file or the files")
     _read_files(state, runtime)
     _raise(state.problems, "These inputs can't be sent:", "make the files readable, or exclude them")
@@ -217,7 +221,7 @@ def _read(entry: Entry, state: _Pass) -> Entry:
 
 def _result(state: _Pass) -> Survey:
     manifests = {
-        base: Manifest(entries=tuple(sorted(entries.values(), key=lambda e: (_ORDER[e.type], e.path))))
+        base: Manifest(entries=tuple(sorted(entries.values(), key=lambda e: (ORDER[e.type], e.path))))
         for base, entries in state.bases.items()
         if entries
     }

@@ -59,7 +59,8 @@ exit "$status"
 
 # Bigger writes, hard links as files, names of which every byte can be read back from a warning.
 _GNU: Final = (
-    "--format=gnu --blocking-factor=128 --hard-dereference --numeric-owner --quoting-style=escape --no-unquote"
+    "--format=gnu --blocking-factor=128 --hard-dereference --numeric-owner"
+    " --quoting-style=escape --no-unquote"
 )
 # One thing per record; both kinds of listing start names with "./".
 _EXACT: Final = "find $follow \"$@\" $prune -printf '%y %s %T@ %i %p\\0'"

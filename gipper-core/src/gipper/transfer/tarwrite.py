@@ -1,4 +1,4 @@
-"""A manifest as a tar stream, in blocks of exactly the size that one SSH packet carries.
+"""A manifest as a tar stream, in blocks that fill a few SSH packets exactly.
 
 The stream is always a valid archive: a file that shrinks while it is read is padded to the size that
 its header announced, one that grows is cut there. Both are named in `changed`.
@@ -19,6 +19,8 @@ from gipper.transfer.tarhead import END, header, padding
 
 # Above this a file goes straight into blocks, without a detour through the buffer.
 _SMALL: Final = 64 * 1024
+# As much as is sent with one system call.
+AT_ONCE: Final = 8 * BLOCK
 _NS: Final = 1_000_000_000
 
 
@@ -30,7 +32,7 @@ class TarWriter:
     ConfigError where that finds a provider key, TransferError where a file is gone or unreadable.
     """
 
-    def __init__(self, manifest: Manifest, *, scanner: MakeScanner | None = None, block: int = BLOCK) -> None:
+    def __init__(self, manifest: Manifest, *, scanner: MakeScanner | None = None, block: int = AT_ONCE) -> None:
         self.changed: list[str] = []
         self.done = 0
         self._manifest = manifest

@@ -23,7 +23,7 @@ _END_S: Final = 600.0
 # How long a remote tar that closed its ears is given to say why.
 _WHY_S: Final = 15.0
 # Blocks between two looks at stderr and the stop flag: about 1 MiB.
-_LOOK: Final = 32
+_LOOK: Final = 4
 # How tar, both of them, tells of a full disk; the third is a write that came to less than asked for.
 _FULL: Final = (b"No space left", b"no space", b"Wrote only")
 
