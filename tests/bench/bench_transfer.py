@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parent.parent))
@@ -32,6 +34,7 @@ ROUNDS = 5
 UP = {"one file": 1.25, "small files": 1.15, "sources": 1.15}
 DOWN = {"one file": 1.6, "small files": 1.1, "sources": 1.1}
 EXTRACT = {"small files": 1.5, "sources": 1.1}
+AGAIN = 1.5
 MEMORY_MIB = 80.0
 
 
@@ -82,10 +85,20 @@ def worker(action: str, where: str, remote_dir: str, local: str) -> None:
     remote = SshDialer(runtime).dial(target, timeout_s=20)
     if action == "up":
         remote.send(found.manifests["."], remote_dir)
+    elif action == "again":
+        again(remote, remote_dir, local)
     else:
         assert remote.fetch(remote_dir, ".", Path(local)).whole
     remote.close()
     print(pass_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def again(remote: Any, remote_dir: str, local: str) -> None:
+    """A fetch that knows what an earlier one brought, as a run's folder would tell it."""
+    place = Path(local + ".known")
+    known = pickle.loads(place.read_bytes()) if place.exists() else {}
+    assert remote.fetch(remote_dir, ".", Path(local), known=known, live=True).whole
+    place.write_bytes(pickle.dumps(known))
 
 
 class Bench:
@@ -167,6 +180,30 @@ def downloads(bench: Bench) -> list[Row]:
     return rows
 
 
+def second_fetch(bench: Bench) -> list[Row]:
+    """The small files fetched before, then one in a hundred changed: against rsync -a of the same."""
+    source, ours_here, rsync_here = bench.data / "small files", bench.data / "ours", bench.data / "rsync"
+    files = sorted(p for p in source.rglob("*") if p.is_file())
+    shell = "ssh " + " ".join(bench._ssh[1:-1])
+    pull = ["rsync", "-a", "-e", shell, f"{bench._sshd.host}:{source}/", f"{rsync_here}/"]
+    bench.ours("again", source, ours_here)
+    subprocess.run(pull, check=True)
+    ours, theirs = [], []
+    for turn in range(ROUNDS):
+        for n in range(turn, len(files), 100):
+            files[n].write_bytes(os.urandom(4096))
+        time.sleep(3.2)
+        for who in ("ours", "rsync") if turn % 2 else ("rsync", "ours"):
+            if who == "ours":
+                ours.append(bench.ours("again", source, ours_here))
+            else:
+                start = time.perf_counter()
+                subprocess.run(pull, check=True)
+                theirs.append(time.perf_counter() - start)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    return [("second fetch, 1 % of small files changed, against rsync -a", ratio, AGAIN)]
+
+
 def unpack(archive: bytes, out: Path) -> float:
     """The extractor alone, from memory."""
     from gipper.transfer.extract import Extractor
@@ -209,7 +246,7 @@ def main(share: float = 1.0) -> list[Row]:
         make_data(top / "data", share)
         with Sshd(top / "sshd") as sshd:
             bench = Bench(top, sshd)
-            rows = [*uploads(bench), *downloads(bench), *extractors(bench)]
+            rows = [*uploads(bench), *downloads(bench), *second_fetch(bench), *extractors(bench)]
             return [*rows, ("peak memory of a transfer, MiB", bench.peak_mib, MEMORY_MIB)]
 
 

@@ -55,6 +55,7 @@ class Stage:
     listener: Listener = attrs.field(factory=Listener)
     market: Market = attrs.field(init=False)
     gipper: Gipper = attrs.field(init=False)
+    tasks: list[Task[RunResult]] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.market = Market(
@@ -87,11 +88,15 @@ class Stage:
             **given,  # type: ignore[arg-type]
         )  # fmt: skip
         loaded = LoadedJob(job=resolved(job, Settings()))
-        return Launch(gipper=self.gipper, loaded=loaded, reporter=self.listener)
+        return Launch(gipper=self.gipper, loaded=loaded, reporter=self.listener, preflight=lambda *_given: {})
 
     def start(self, command: str, **changes: object) -> Task[RunResult]:
         launch = self.launch(command, **changes)
-        return self.runtime.spawn("run", lambda: launch.run(Interrupts(self.runtime)))
+        return self.spawned(lambda: launch.run(Interrupts(self.runtime)))
+
+    def spawned(self, fn: Callable[[], RunResult]) -> Task[RunResult]:
+        self.tasks.append(self.runtime.spawn("run", fn))
+        return self.tasks[-1]
 
     def run(self, command: str, **changes: object) -> RunResult:
         return self.launch(command, **changes).run(Interrupts(self.runtime))
@@ -116,9 +121,17 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield running
 
 
+def _closed(stage: Stage) -> Iterator[Stage]:
+    """Whatever a test did: its job ends, and its run before the server goes."""
+    yield stage
+    stage.go.touch()
+    for task in stage.tasks:
+        stage.runtime.wait_any([task.done], stage.runtime.monotonic() + 30)
+
+
 @pytest.fixture
-def stage(tmp_path: Path, sshd: Sshd) -> Stage:
-    return Stage(tmp_path, sshd, sshd.address)
+def stage(tmp_path: Path, sshd: Sshd) -> Iterator[Stage]:
+    yield from _closed(Stage(tmp_path, sshd, sshd.address))
 
 
 @pytest.fixture
@@ -128,8 +141,8 @@ def relay(sshd: Sshd) -> Iterator[Relay]:
 
 
 @pytest.fixture
-def behind(tmp_path: Path, sshd: Sshd, relay: Relay) -> Stage:
-    return Stage(tmp_path, sshd, relay.address)
+def behind(tmp_path: Path, sshd: Sshd, relay: Relay) -> Iterator[Stage]:
+    yield from _closed(Stage(tmp_path, sshd, relay.address))
 
 
 def test_a_checkpoint_comes_home_while_the_job_runs(stage: Stage) -> None:
@@ -158,7 +171,9 @@ def test_the_users_files_stay_and_deletions_are_not_mirrored(stage: Stage) -> No
     """What the machine deletes stays here, what was here before too."""
     stage.home("ck").mkdir(parents=True)
     stage.home("mine").write_text("mine")
-    task = stage.start(f'cd out/ck; echo 1 > a; echo 2 > b; while [ ! -e "$GO.2" ]; do sleep 0.05; done; rm a; {WAIT}')
+    task = stage.start(
+        f'cd out/ck; echo 1 > a; echo 2 > b; while [ ! -e "$GO.2" ]; do sleep 0.05; done; rm a; {WAIT}'
+    )
     wait_until(lambda: stage.home("ck/a").exists() and stage.home("ck/b").exists(), what="both are home")
     Path(f"{stage.go}.2").touch()
     seen = len(stage.syncs())
@@ -227,7 +242,7 @@ def _all_whole(folder: Path) -> int:
 
 def test_a_link_cut_during_a_sync_harms_nobody(behind: Stage, relay: Relay) -> None:
     """The connections are reset under a sync: the log goes on, the next syncs bring what is missing, once."""
-    behind_ck = f'i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/urandom > out/ck/f$i; i=$((i+1)); done'
+    behind_ck = "i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/urandom > out/ck/f$i; i=$((i+1)); done"
     task = behind.start(f"{behind_ck}; echo written; {WAIT}; echo over")
     wait_until(lambda: any(behind.folder.rglob(PREFIX + "*")), what="a sync is under way")
     relay.reset()
@@ -306,7 +321,7 @@ def test_the_second_run_goes_on_from_the_checkpoint(behind: Stage, relay: Relay)
     doesn't travel back as long as the job leaves it."""
     behind.go.touch()
     count = 'n=$(cat "$GIPPER_CHECKPOINT_DIR/n" || echo 0); echo $((n+1)) > "$GIPPER_CHECKPOINT_DIR/n"'
-    big = '[ -e out/ck/big ] || head -c 3000000 /dev/urandom > out/ck/big'
+    big = "[ -e out/ck/big ] || head -c 3000000 /dev/urandom > out/ck/big"
     assert behind.run(f"{count}; {big}").outcome is Outcome.SUCCEEDED
     assert behind.home("ck/n").read_text() == "1\n"
     relay.reset_counts()
@@ -368,7 +383,7 @@ def test_a_later_client_goes_on_with_checkpoints(stage: Stage) -> None:
     assert stage.syncs() == []
     taken = Takeover(stage.gipper, run, stage.listener)
     resumption = taken.resumption(Interrupts(stage.runtime), "attach")
-    going = stage.runtime.spawn("attach", resumption.go_on)
+    going = stage.spawned(resumption.go_on)
     wait_until(stage.synced(2), what="syncs by attach")
     assert stage.home("ck/a").read_text() == "one\n"
     assert stage.end(going).outcome is Outcome.SUCCEEDED

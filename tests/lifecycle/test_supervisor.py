@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -10,47 +9,15 @@ from pathlib import Path
 import attrs
 import pytest
 from stubs.gpu_stubs import GpuStubs, build_driver
-from support_fake import Listener
 from support_sshd import Sshd
+from support_stage import Stage, staged
 
-from gipper.core import Gipper
 from gipper.errors import BadHost
-from gipper.jobfile import LoadedJob, resolved
-from gipper.launch import Launch
-from gipper.lifecycle.results import RunResult
 from gipper.lifecycle.services import Interrupts
 from gipper.outcomes import Outcome
-from gipper.plugins.registry import Registry
-from gipper.runtime import RealRuntime
-from gipper.testing import FakeMachine, FakeMarket
-from gipper.values.jobs import Budget, GpuWants, Job, Output, RunTable
+from gipper.testing import FakeMachine
+from gipper.values.jobs import Budget, Output
 from gipper.values.machines import Address
-from gipper.values.plugins import ProviderInfo
-from gipper.values.settings import Settings
-
-ALWAYS_FAST = {"appear_s": 0.3, "settle_s": 0.05, "gone_patience_s": 1.0, "late_s": 0.2}
-
-
-class Market(FakeMarket):
-    """A fake market whose machines log in as the user of this test."""
-
-    def info(self) -> ProviderInfo:
-        return attrs.evolve(super().info(), ssh_user=getpass.getuser(), ready_s=0.3)
-
-
-@attrs.define
-class Stage:
-    """A market, a job and the gipper that runs it."""
-
-    market: FakeMarket
-    launch: Launch
-    listener: Listener
-
-    def run(self, interrupts: Interrupts | None = None) -> RunResult:
-        return self.launch.run(interrupts or Interrupts(self.launch.gipper.runtime))
-
-    def kinds(self) -> list[str]:
-        return [r.kind for r in self.launch.gipper.ledger.read()]
 
 
 @pytest.fixture(scope="module")
@@ -64,30 +31,6 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 @pytest.fixture
 def stage(tmp_path: Path, sshd: Sshd) -> Iterator[Stage]:
     yield staged(tmp_path, sshd)
-
-
-def staged(tmp_path: Path, sshd: Sshd, command: str = "mkdir out; echo done > out/x", **job: object) -> Stage:
-    runtime = RealRuntime()
-    market = Market(runtime, boot=lambda _m: (sshd.address,), **ALWAYS_FAST)  # type: ignore[arg-type]
-    registry = Registry()
-    registry.add_provider(market.provider_class(), distribution="gipper-fake", version="1")
-    env = {
-        "HOME": str(tmp_path),
-        "GIPPER_DATA": str(tmp_path / "data"),
-        "GIPPER_KEYS": str(tmp_path / "keys"),
-    }
-    config = tmp_path / "config.toml"
-    config.write_text("daily_cap_usd = 50.0\n[limits]\ngone_patience = 1\nready_min = 1\nkill_grace = 1\n")
-    gipper = Gipper(env={**env, "GIPPER_CONFIG": str(config)}, runtime=runtime, registry=registry)
-    sshd.authorize(gipper.key_pair.public)
-    listener = Listener()
-    made = Job(
-        name="job", folder=tmp_path, gpu=GpuWants(count=1), outputs=(Output(src="out"),),
-        run=RunTable(command=command), **job,  # type: ignore[arg-type]
-    )  # fmt: skip
-    loaded = LoadedJob(job=resolved(made, Settings()))
-    launch = Launch(gipper=gipper, loaded=loaded, reporter=listener)
-    return Stage(market, launch, listener)
 
 
 def test_the_straight_way(stage: Stage, tmp_path: Path) -> None:

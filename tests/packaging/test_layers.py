@@ -14,10 +14,10 @@ LAYERS = tuple(
     tuple(line.split())
     for line in (
         "errors runtime money naming outcomes markers values values.*",
-        "remote context hookspecs api gpus gpu_table http* watchdog bootstrap torch_index",
+        "remote context hookspecs api gpus gpu_table countries country_places rtt http* watchdog bootstrap torch_index",
         "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
         " folders ledger ledger.* plugins plugins.*",
-        "cost* estimate_wire filters market planning* history*",
+        "cost* estimate_wire filters market planning* interactive history*",
         "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
         "core core_* diagnosis* launch run providers takeover reaptimer* prooftext",
         "cli cli.* __main__",
@@ -39,6 +39,7 @@ PLACES = {
     "cattrs": ("strict*", "settings*", "jobfile*", "job*"),
     "requests": ("http*",),
     "sqlite3": ("ledger", "ledger.*"),
+    "iso3166": ("countries",),
 }
 CLOCKS_AND_THREADS = {"time", "concurrent", "asyncio", "multiprocessing", "sched", "_thread"}
 OWN_CLOCK = ("runtime", "builtin.local", "builtin.local.*", "testing.sim")

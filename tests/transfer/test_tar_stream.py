@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gipper.errors import TransferError
+from gipper.errors import ConfigError, TransferError
 from gipper.runtime import RealRuntime
 from gipper.ssh.bytechannel import BLOCK
 from gipper.transfer.inputs import survey
 from gipper.transfer.tarhead import number
 from gipper.transfer.tarread import ByteSource, TornArchive, next_member
-from gipper.transfer.tarwrite import TarWriter
+from gipper.transfer.tarwrite import AT_ONCE, TarWriter
 from gipper.values.jobs import Input
 
 NAME = st.one_of(
@@ -118,13 +118,14 @@ def test_a_damaged_archive_is_torn_and_nothing_worse(where, byte):
             pass
 
 
-def test_blocks_are_exactly_one_packet(tmp_path):
-    """Every block but the last has the size that one SSH packet carries."""
-    for n, size in enumerate((0, 1, 511, 512, 40_000, 70_000, BLOCK, 3 * BLOCK + 5)):
+def test_blocks_fill_packets_exactly(tmp_path):
+    """Every block but the last fills a whole number of SSH packets."""
+    for n, size in enumerate((0, 1, 511, 512, 40_000, 70_000, BLOCK, 30 * BLOCK + 5)):
         (tmp_path / str(n)).write_bytes(os.urandom(size))
     sizes = [len(b) for b in TarWriter(manifest(tmp_path)).blocks()]
-    assert set(sizes[:-1]) == {BLOCK}
-    assert 0 < sizes[-1] < BLOCK
+    assert set(sizes[:-1]) == {AT_ONCE}
+    assert AT_ONCE % BLOCK == 0
+    assert 0 < sizes[-1] < AT_ONCE
     assert sum(sizes) % 512 == 0
 
 
@@ -146,7 +147,7 @@ def test_a_file_that_shrinks_or_grows_keeps_the_archive_whole(tmp_path, see, now
     out.mkdir()
     (top / "a").write_bytes(b"a" * 200_000)
     (top / "b").write_bytes(b"b" * 100)
-    writer = TarWriter(manifest(top))
+    writer = TarWriter(manifest(top), block=BLOCK)
     blocks = writer.blocks()
     data = next(blocks)
     with open(top / "a", "r+b") as file:
@@ -189,7 +190,7 @@ def test_a_key_that_came_into_a_file_later_never_leaves(tmp_path):
     writer = TarWriter(manifest(tmp_path), scanner=KeyInside)
     (tmp_path / "a").write_bytes(b"now a KEY")
     sent = bytearray()
-    with pytest.raises(TransferError, match="ACME_API_KEY"):
+    with pytest.raises(ConfigError, match="ACME_API_KEY"):
         for block in writer.blocks():
             sent += block
     assert b"KEY" not in sent

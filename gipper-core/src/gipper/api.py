@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gipper.context import HttpSession, ProviderContext
+from gipper.countries import country_code
 from gipper.errors import (
     BadHost,
     CommandTimeout,
@@ -82,6 +83,7 @@ __all__ = [
     "Unsuitable",
     "Watchdog",
     "boot_watchdog",
+    "country_code",
     "gpu_model",
     "hookimpl",
     "json_of",

@@ -1,8 +1,8 @@
 """The bootstrap: a POSIX shell script that a job's shell sources first on a rented machine.
 
-It sets variables that nobody has set, makes sure of `uv`, and says which driver, GPUs and PyTorch wheels there
-are. Sourced again it does nothing. It never ends the shell that sources it, and leaves behind nothing but
-variables. What a person should see goes to stderr, a line each.
+It sets variables that nobody has set, makes sure of `uv`, and says which driver, GPUs and PyTorch wheels
+there are. Sourced again it does nothing. It never ends the shell that sources it, and leaves behind nothing
+but variables. What a person should see goes to stderr, a line each.
 """
 
 from __future__ import annotations

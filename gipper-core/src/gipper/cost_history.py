@@ -33,10 +33,11 @@ class Failures(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Standard deviation of ln(actual / predicted) of a phase, over `n` runs."""
+    """Standard deviation and mean (`bias`) of ln(actual / predicted) of a phase, over `n` runs."""
 
     sigma: float
     n: int
+    bias: float = 0.0
 
 
 class History(Protocol):
@@ -60,10 +61,10 @@ class History(Protocol):
         """Billed over computed of the provider's rentals that have both (3 or more)."""
 
     def failures(self, provider: str, host: str | None) -> Failures:
-        """Counts for `p_fail`; zeros where nothing is known."""
+        """Counts for `p_fail`, of rentals that were good or bad; zeros where nothing is known."""
 
     def bad_twice(self, provider: str, host: str) -> bool:
-        """True where the machine's last two rentals were both bad."""
+        """True where the machine's last two rentals that were good or bad were both bad."""
 
     def spread(self, phase: str) -> Spread:
         """How far this phase's predictions were off; `n` = 0 where none was graded."""

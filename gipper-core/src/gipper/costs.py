@@ -215,10 +215,10 @@ class CostModel:
 
     def _priced(self, down: Decimal | None, up: Decimal | None) -> float:
         # Few pairs of fees are asked by many offers, and looking one up takes a tenth of converting it.
-        usd = self._into_gb * float(down or 0)
-        usd += self.download_gb * float(up or 0)
-        if not 0 <= usd < math.inf:
+        in_usd, out_usd = float(down or 0), float(up or 0)
+        if not (0 <= in_usd < math.inf and 0 <= out_usd < math.inf):
             raise ValueError(f"fees of {down} and {up} dollars a GB")
+        usd = self._into_gb * in_usd + self.download_gb * out_usd
         self._bandwidths[down, up] = usd
         return usd
 

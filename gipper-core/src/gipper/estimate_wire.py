@@ -9,6 +9,7 @@ from typing import Any, Final
 from gipper.cost_history import DEFAULT_SIGMA, ENOUGH
 from gipper.cost_interval import percentiles
 from gipper.costs import CostModel, Figures, Where, bandwidth_known, link_source, phases_of
+from gipper.countries import centroid
 from gipper.values.estimates import PHASES, CostAdjustment, Estimate, Interval, Phases
 from gipper.values.offers import Offer
 
@@ -46,13 +47,17 @@ def estimate(
 def interval(
     model: CostModel, phases: Phases, figures: Figures, adjustments: Sequence[CostAdjustment] = ()
 ) -> Interval:
-    """10th to 90th percentile. Dollars follow the wall time: fees and adjustments in dollars stand."""
+    """10th to 90th percentile. Dollars follow the wall time: fees and adjustments in dollars stand.
+
+    A phase that was graded often enough has the spread of its past forecasts, and their bias too.
+    """
     terms, thin = [], False
     for name in PHASES:
         seconds, seen = getattr(phases, name), model.history.spread(name)
         if seconds > 0:
-            thin = thin or seen.n < ENOUGH
-            terms.append((seconds, seen.sigma if seen.n >= ENOUGH else DEFAULT_SIGMA))
+            known = seen.n >= ENOUGH
+            thin = thin or not known
+            terms.append((seconds * math.exp(seen.bias), seen.sigma) if known else (seconds, DEFAULT_SIGMA))
     low, high = percentiles(terms)
     factor = math.prod(a.factor for a in adjustments) * model.billing.value
     per_s = figures.rental_usd / figures.wall_s * factor if figures.wall_s > 0 else 0.0
@@ -114,7 +119,7 @@ def _place(model: CostModel, offer: Offer) -> dict[str, Any]:
     return {
         "measured_rtt_ms": None,
         "latency_target": place.latency_target,
-        "distance_km": distance_km(place.client_location, offer.location),
+        "distance_km": distance_km(place.client_location, position(offer)),
         "assumptions": list(assumptions(model, offer)),
     }
 
@@ -165,6 +170,11 @@ def _unknown_fees(model: CostModel) -> str:
     if model.info.fees_advertised:
         return "traffic fees are not told for this offer: the total is a lower bound"
     return "the market does not advertise its traffic fees: the total is a lower bound"
+
+
+def position(offer: Offer) -> tuple[float, float] | None:
+    """Where the offer's host stands, else the middle of its country, else None."""
+    return offer.location or centroid(offer.region)
 
 
 def distance_km(here: tuple[float, float] | None, there: tuple[float, float] | None) -> float | None:

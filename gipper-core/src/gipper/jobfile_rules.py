@@ -43,8 +43,6 @@ class Unbuilt:
 UNBUILT: Final = (
     Unbuilt(cls=Job, field="hooks"),
     Unbuilt(cls=GpuWants, field="interruptible"),
-    Unbuilt(cls=Placement, field="profile", asks=lambda v: v == "interactive"),
-    Unbuilt(cls=Placement, field="objective", asks=lambda v: v == "latency"),
     Unbuilt(cls=RunTable, field="stall_minutes", asks=lambda v: v is not None),
     Unbuilt(cls=RunTable, field="on_stall", asks=lambda v: v == "stop"),
 )

@@ -10,8 +10,9 @@ import attrs
 
 from gipper import __version__
 from gipper.core import Gipper, require_sound_ledger
-from gipper.cost_history import NoHistory
+from gipper.core_credit import Credits
 from gipper.errors import CapRefused, ConfigError, NoOffer, ProviderError, Stopped
+from gipper.history import LedgerHistory, open_history
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.lifecycle.arming import guarded_plan
@@ -106,11 +107,7 @@ class Launch:
 
     def plan(self, upload_bytes: int) -> Plan:
         """Ask the markets. Raises ConfigError, PluginError, ProviderError (all fail), NoOffer, CapRefused."""
-        found = plan(
-            self._job_for_planning(), self._markets(), settings=self.gipper.settings, history=NoHistory(),
-            upload_bytes=upload_bytes, runtime=self.gipper.runtime, throughput=self.choice.throughput,
-            gpu_override=self.choice.gpu, options=lambda market, _job: self._options(market.name),
-        )  # fmt: skip
+        found = self._asked(upload_bytes)
         found = guarded_plan(
             found, {name: self.gipper.provider(name) for name in found.asked},
             required=self.gipper.settings.safety.require_watchdog,
@@ -122,8 +119,32 @@ class Launch:
                 f"no market could be asked ({', '.join(found.failed)})", hint="see the notes above; try again"
             )
         if not found.ranked:
-            raise NoOffer(_none_fits(found), hint="ask for less, or see docs/README.md for what can be asked")
+            raise NoOffer(none_fits(found), hint="ask for less, or see docs/README.md for what can be asked")
         return found
+
+    def look(self, upload_bytes: int | None) -> Plan:
+        """As `plan`, for who only looks: markets that list without a key take part too, nothing is written,
+        and that markets failed or nothing fits is left to the caller. Raises the other errors of `plan`."""
+        found = self._asked(upload_bytes, keyless=True)
+        if not self.gipper.settings.safety.require_watchdog:
+            return found
+        return guarded_plan(found, {name: self.gipper.provider(name) for name in found.asked}, required=True)
+
+    def _asked(self, upload_bytes: int | None, *, keyless: bool = False) -> Plan:
+        markets = self._markets()
+        return plan(
+            self._job_for_planning(), markets, settings=self.gipper.settings, history=self.history(),
+            upload_bytes=upload_bytes, runtime=self.gipper.runtime, throughput=self.choice.throughput,
+            gpu_override=self.choice.gpu, keyless=keyless, credit=Credits(markets, self.gipper.runtime),
+            options=lambda market, _job: self._options(market.name),
+        )  # fmt: skip
+
+    def history(self) -> LedgerHistory:
+        """What the ledger has taught so far. Raises LedgerError."""
+        return open_history(
+            self.gipper.ledger, self.gipper.paths.data_folder, now=self.gipper.runtime.now(),
+            days=self.gipper.settings.history_days,
+        )  # fmt: skip
 
     def run(self, interrupts: Interrupts) -> RunResult:
         """The whole run. Raises ConfigError and other GipperErrors before anything is rented."""
@@ -156,6 +177,8 @@ class Launch:
         except (ConfigError, ProviderError) as error:
             self._nothing(services, folder, Outcome.FAILED, error.message, error.hint)
             raise
+        for rtt in found.rtts:
+            services.ledger.append(rtt, run=folder.run, refs={"name": self.job.name})
         self.running = Supervisor(
             services, self._work(folder, surveyed, secrets), found, self.gipper.installation.inst,
             self.gipper.provider, self._options, interrupts, leave=self.leave,
@@ -216,7 +239,8 @@ class Launch:
         return self.loaded.options.get(provider, table() if table is not None else None)
 
 
-def _none_fits(found: Plan) -> str:
+def none_fits(found: Plan) -> str:
+    """Why nothing is left of what was offered, in one line."""
     if not found.asked:
         return "no market was asked: none is installed with its key set (`local` only when it is named)"
     counted = ", ".join(f"{n} x {reason}" for reason, n in sorted(found.left_out.items()))

@@ -41,10 +41,8 @@ class Ranker:
 
     def ranking(self) -> Ranking:
         """Best first. Ties end at provider and id, so that the order of answers never matters."""
-        order = [
-            number for _, numbers in sorted(self._buckets.items()) for number in self._sorted(numbers)
-        ]
-        return Ranking(self._make, order, self._offers.__getitem__)
+        groups = [self._sorted(numbers) for _, numbers in sorted(self._buckets.items())]
+        return Ranking(self._make, groups, self._offers.__getitem__)
 
     def _sorted(self, numbers: list[int]) -> list[int]:
         score = self._scores.__getitem__

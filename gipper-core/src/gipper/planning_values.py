@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from decimal import Decimal
 from typing import Any, Final, Protocol, overload
 
@@ -15,6 +16,7 @@ from gipper.market import Market
 from gipper.values.estimates import CostAdjustment, Estimate, Phases
 from gipper.values.jobs import Job
 from gipper.values.offers import Offer
+from gipper.values.receipts import Rtt
 
 
 class PlanningProvider(Market, Protocol):
@@ -36,7 +38,7 @@ class RankedOffer(Mapping[str, Any]):
     `estimate`. `handle` is the provider that lists it. Immutable; the estimate is built at first use.
     """
 
-    __slots__ = ("_adjustments", "_estimate", "_model", "handle", "has_key", "offer", "score")
+    __slots__ = ("_adjustments", "_estimate", "_model", "_rtt", "handle", "has_key", "offer", "score")
 
     def __init__(
         self, handle: PlanningProvider, model: CostModel, offer: Offer, adjustments: Sequence[CostAdjustment]
@@ -47,7 +49,14 @@ class RankedOffer(Mapping[str, Any]):
         self.score = model.figures(offer, adjustments).score
         self._model = model
         self._adjustments = adjustments
+        self._rtt: tuple[float | None, str | None] = (None, None)
         self._estimate: Estimate | None = None
+
+    def with_rtt(self, ms: float | None, basis: str | None) -> RankedOffer:
+        """The same offer, its estimate with the round trip in milliseconds and where that comes from."""
+        changed = copy(self)
+        changed._rtt, changed._estimate = (ms, basis), None
+        return changed
 
     def __repr__(self) -> str:
         return f"<{self.provider} offer {self.offer.id}: ${self.offer.usd_h}/h, score {self.score:.3f}>"
@@ -61,7 +70,10 @@ class RankedOffer(Mapping[str, Any]):
     def estimate(self) -> Estimate:
         """The whole estimate; from the same figures that ranked the offer."""
         if self._estimate is None:
-            self._estimate = estimate(self._model, self.offer, self._adjustments)
+            made = estimate(self._model, self.offer, self._adjustments)
+            ms, basis = self._rtt
+            flat = {**made.flat, "measured_rtt_ms": ms}
+            self._estimate = attrs.evolve(made, rtt_ms=ms, rtt_basis=basis, flat=flat)
         return self._estimate
 
     # Two offers are the same only if they are one: comparing contents would build both estimates.
@@ -85,21 +97,32 @@ class RankedOffer(Mapping[str, Any]):
 class Ranking(Sequence[RankedOffer]):
     """Ranked offers, best first; each `RankedOffer` is made when it is first looked at.
 
-    `make` builds the one with a number, `offer` tells its offer alone, `order` are the numbers in rank
-    order.
+    `make` builds the one with a number, `offer` tells its offer alone. `groups` are numbers in rank order,
+    one group for each preferred GPU and one for the rest, those of markets without a key behind all others.
     """
 
     def __init__(
-        self, make: Callable[[int], RankedOffer], order: Sequence[int], offer: Callable[[int], Offer]
+        self,
+        make: Callable[[int], RankedOffer],
+        groups: Sequence[Sequence[int]],
+        offer: Callable[[int], Offer],
     ) -> None:
         self._make = make
-        self._order = order
+        self._groups = groups
         self._offer = offer
+        self._order = [number for group in groups for number in group]
         self._made: dict[int, RankedOffer] = {}
 
     def offers(self) -> Iterator[Offer]:
         """The offers alone, best first: quick, however many there are."""
         return map(self._offer, self._order)
+
+    def reordered(
+        self, key: Callable[[Offer], tuple[float, float]], change: Callable[[RankedOffer], RankedOffer]
+    ) -> Ranking:
+        """Each group sorted by `key`, as it was where keys are equal; `change` is made to every offer."""
+        groups = [sorted(group, key=lambda number: key(self._offer(number))) for group in self._groups]
+        return Ranking(lambda number: change(self._get(number)), groups, self._offer)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -128,7 +151,8 @@ class Plan:
     """All that asking the markets gave.
 
     `left_out` counts offers by reason. `asked` are the markets that were asked, `failed` those of them
-    that had no answer. `price_ceiling` is the job's `gpu.max_usd_per_h`, None where it sets none.
+    that had no answer. `price_ceiling` is the job's `gpu.max_usd_per_h`, None where it sets none. `rtts`
+    are round trips that were measured for it, as a run's receipts.
     """
 
     ranked: Sequence[RankedOffer]
@@ -138,6 +162,7 @@ class Plan:
     asked: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     price_ceiling: Decimal | None = None
+    rtts: tuple[Rtt, ...] = ()
 
     @property
     def all_failed(self) -> bool:

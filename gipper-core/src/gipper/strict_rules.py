@@ -95,8 +95,17 @@ def every(*rules: Rule) -> Rule:
     return lambda value: [mistake for rule in rules for mistake in rule(value)]
 
 
+def country(code: str) -> Iterator[Mistake]:
+    """An ISO 3166 code of two letters; for what isn't one, the nearest that are."""
+    from gipper.countries import is_country, nearest_countries
+
+    if not is_country(code):
+        near = " or ".join(quoted(c) for c in nearest_countries(code))
+        yield wrong(code, f'an ISO country code such as "US"{f"; did you mean {near}?" if near else ""}')
+
+
 provider_names: Final = every(each(matches(PROVIDER, "the name of a provider, in small letters")), once)
-region_codes: Final = each(matches(REGION, 'an ISO country code of two letters, such as "US"'))
+region_codes: Final = each(country)
 cuda_versions: Final = each(matches(CUDA, 'a CUDA version such as "12.8"'))
 
 

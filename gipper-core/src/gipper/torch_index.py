@@ -26,7 +26,7 @@ NEW_FROM: Final = 100
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """`tag` is right for a capability in [`from_`, `below`) (tenths) and a driver branch of at least `driver`.
+    """`tag` is right for capabilities from `from_` to under `below` (tenths), drivers from branch `driver`.
 
     `note` is what a person should be told, in ASCII without quotes.
     """
@@ -51,7 +51,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(from_=NEW_FROM, below=ANY, driver=580, tag="cu130"),
     Row(from_=NEW_FROM, below=ANY, driver=570, tag="cu128"),
     Row(from_=NEW_FROM, below=ANY, driver=0, tag="cu128", note="this GPU needs a driver of 570 or newer"),
-    # All others, and those whose capability the driver doesn't tell: the CUDA release that is the driver's own.
+    # All others, and those whose capability isn't known: the CUDA release that is the driver's own.
     Row(from_=UNKNOWN, below=ANY, driver=580, tag="cu130"),
     Row(from_=UNKNOWN, below=ANY, driver=570, tag="cu128"),
     Row(from_=UNKNOWN, below=ANY, driver=560, tag="cu126"),
@@ -67,7 +67,7 @@ def choose(driver: int, capability: int = UNKNOWN) -> Row:
 
 
 def deciding(capabilities: Iterable[int]) -> int:
-    """Of several GPUs' capabilities (tenths) the one to choose by, so that all can run where that is possible.
+    """Of several GPUs' capabilities (tenths) the one to choose by, so that all can run where possible.
 
     An old GPU limits the wheels from above, so the lowest counts where it is old; else the highest.
     """

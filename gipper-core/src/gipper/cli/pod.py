@@ -9,6 +9,8 @@ import click
 from gipper.cli.lazy import Entry, LazyGroup
 
 COMMANDS: Final = {
+    "gpus": Entry("gipper.cli.gpus:gpus", "What all markets offer now, for a 30-minute job."),
+    "estimate": Entry("gipper.cli.estimate:estimate", "What a run would take and cost, offer by offer."),
     "run": Entry("gipper.cli.run:run", "Run a job: rent, send, run, collect, give back, prove."),
     "attach": Entry("gipper.cli.takeover:attach", "Go on with a run whose client died or left."),
     "stop": Entry("gipper.cli.takeover:stop", "End a run's job, collect, give the machine back."),
@@ -18,6 +20,7 @@ COMMANDS: Final = {
     "reap": Entry("gipper.cli.machines:reap", "End what should be over; prove that it is gone."),
     "reap-timer": Entry("gipper.cli.reap_timer:reap_timer", "Reap every 15 minutes, with nobody there."),
     "proof": Entry("gipper.cli.proof:proof", "What proves that a run's machines are gone."),
+    "hosts": Entry("gipper.cli.hosts:hosts", "What past rentals have taught about providers and machines."),
     "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
 }
 

@@ -72,7 +72,9 @@ def _looked_again(gipper: Gipper) -> bool:
     try:
         seen = reaper(gipper, askable(gipper), Console(), dry_run=False, end_unknown=False).look_again()
     except GipperError as error:
-        warn(f"gipper: note: earlier machines were not looked at again: {gipper.redactor.text(error.message)}")
+        warn(
+            f"gipper: note: earlier machines were not looked at again: {gipper.redactor.text(error.message)}"
+        )
         return False
     for line in seen.lines:
         warn(f"gipper: {line.verb} {line.provider} {line.pod} {line.name}: {line.why}")
@@ -141,22 +143,6 @@ def _at_risk(launch: Launch) -> str | None:
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:
     """Print the best offers of `plan`."""
-    from gipper.cli.render import print_table
+    from gipper.cli.offers_table import show_offers
 
-    best = plan.ranked[:_SHOWN]
-    rows = [
-        (
-            r.offer.provider, r.offer.gpu.name if r.offer.gpu else "-", f"{r.offer.usd_h:.3f}",
-            f"{r.estimate.wall_s / 60:.0f}", f"{r.estimate.usd:.3f}", f"{r.estimate.risk_usd:.3f}",
-            f"{r.score:.3f}", r.offer.where or "-",
-        )
-        for r in best
-    ]  # fmt: skip
-    print_table(
-        ("provider", "gpu", "$/h", "min", "$run", "risk", "score", "where"), rows, as_json=as_json,
-        title="offers, best first",
-        json_rows=[
-            {"provider": r.offer.provider, "offer": r.offer.id, "usd_h": r.offer.usd_h, **r.estimate.wire()}
-            for r in best
-        ],
-    )  # fmt: skip
+    show_offers(plan.ranked[:_SHOWN], title="offers, best first", as_json=as_json)

@@ -51,7 +51,10 @@ class Kept:
         with self._lock:
             others = {k: v for k, v in self._files.items() if _relative(source, k) is None}
             self._files = others | {_key(source, path): one for path, one in known.items()}
-            lines = {key: attrs.astuple(one) for key, one in self._files.items()}
+            lines = {
+                key: (one.size, one.mtime_ns, one.inode, one.sha256, one.here_ns)
+                for key, one in self._files.items()
+            }
             _write(self._folder / "fetched.json", {"files": lines})
 
     def save_whole(self, whole: WholeSet) -> None:

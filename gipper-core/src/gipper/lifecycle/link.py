@@ -30,11 +30,13 @@ _OVER = frozenset({MachineState.GONE, MachineState.STOPPED, MachineState.ERROR})
 
 
 class HostLost(RemoteError):
-    """The machine is lost for good. `blame` says whether that counts against the host."""
+    """The machine is lost. `blame` says whether that counts against the host, `final` whether another
+    step need not try again: without it, only this step's time was over."""
 
-    def __init__(self, message: str, *, blame: bool) -> None:
+    def __init__(self, message: str, *, blame: bool, final: bool = True) -> None:
         super().__init__(message)
         self.blame = blame
+        self.final = final
 
 
 class Link:
@@ -56,7 +58,7 @@ class Link:
         connection, and whatever else `fn` raises.
         """
         while True:
-            if self.lost is not None:
+            if self.lost is not None and self.lost.final:
                 raise self.lost
             if self.dead:
                 self._renew_or_remember(until, stop)
@@ -67,7 +69,7 @@ class Link:
                 self._drop()
                 if self.services.runtime.monotonic() >= until:
                     raise HostLost(
-                        "the time for this step is over and the link is dead", blame=False
+                        "the time for this step is over and the link is dead", blame=False, final=False
                     ) from error
 
     def close(self) -> None:
@@ -102,7 +104,7 @@ class Link:
             if running_since is not None and now - running_since >= self.services.settings.limits.host_lost:
                 raise HostLost(f"{self.rental.pod} runs, but none of its addresses answers", blame=True)
             if now >= until:
-                raise HostLost(f"{self.rental.pod} could not be reached again in time", blame=False)
+                raise HostLost(f"{self.rental.pod} could not be reached again in time", blame=False, final=False)
             self.services.pause(backoff.next(), stop)
 
     def _told(self) -> Machine | None:

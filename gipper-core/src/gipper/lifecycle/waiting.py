@@ -26,6 +26,10 @@ from gipper.values.machines import Machine, MachineState
 _DEARER_SHARE: Final = Decimal("1.02")
 _DEARER_USD_H: Final = Decimal("0.01")
 _DIAL_S: Final = 15.0
+# How long a session must stay before the machine counts as ready; longer after each one that broke.
+_HOLD_S: Final = 0.2
+_HOLD_GROWS: Final = 4.0
+_HOLD_MOST_S: Final = 20.0
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +72,7 @@ def dearer(offered: Decimal, told: Decimal | None) -> bool:
 def wait_ready(
     services: Services, rental: Rental, offered: Decimal, door: Door, limit_s: float, interrupts: Interrupts
 ) -> Ready:
-    """Wait until SSH answers, `limit_s` seconds at most.
+    """Wait until SSH answers and its session stays, `limit_s` seconds at most.
 
     Raises BadHost (broken or never up), Unsuitable (image or account at fault), NoCapacity (stopped, or
     dearer than offered), Stopped. The machine is the caller's to end.
@@ -91,6 +95,7 @@ class _Waiting:
         self.seen = False
         self.authorized: set[str] = set()
         self.last = "the market has not shown it yet"
+        self.broken = 0
 
     def run(self) -> Ready:
         backoff = Backoff(most=5.0)
@@ -153,14 +158,31 @@ class _Waiting:
             remote = self.door.dialer.dial(
                 self.door.target(self.rental, machine), timeout_s=_DIAL_S, stop=self.interrupts.once
             )
-            remote.ask("true", timeout_s=_DIAL_S)
         except ConnectFailed as error:
             self._refused(error, machine)
             return None
         except RemoteError as error:
             self.last = self.services.redact(error.message)
             return None
-        return remote
+        return self._held(remote)
+
+    def _held(self, remote: Remote) -> Remote | None:
+        """`remote`, if it still answers after a while: a machine that restarts in a loop lets us in, too."""
+        hold_s = min(_HOLD_MOST_S, _HOLD_S * _HOLD_GROWS**self.broken)
+        left_s = max(_HOLD_S, self.limit_s - self._waited())
+        try:
+            remote.ask("true", timeout_s=_DIAL_S)
+            asked = self.services.pause(min(hold_s, left_s), self.interrupts.once)
+            remote.ask("true", timeout_s=_DIAL_S)
+        except RemoteError as error:
+            self.broken += 1
+            told = self.services.redact(error.message)
+            self.last = f"it lets us in, but no session stays ({self.broken} broke, the last one: {told})"
+        else:
+            if hold_s <= left_s and not asked:
+                return remote
+        remote.close()
+        return None
 
     def _refused(self, error: ConnectFailed, machine: Machine) -> None:
         if error.kind == "host_key":

@@ -72,11 +72,11 @@ class _Plain:
         return self._data
 
 
-class Pipe(paramiko.buffered_pipe.BufferedPipe):
-    """paramiko's buffer between its reading thread and a reader, kept as the pieces that arrived."""
+class Pipe:
+    """Stands in for paramiko's BufferedPipe: keeps the pieces as they arrived."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._changed = threading.Condition()
         self._pieces: deque[memoryview] = deque()
         self._size = 0
         self._flag: Any = None
@@ -90,10 +90,10 @@ class Pipe(paramiko.buffered_pipe.BufferedPipe):
 
     def feed(self, data: bytes | memoryview) -> None:
         """Append; called by paramiko's reading thread."""
-        with self._lock:
+        with self._changed:
             self._pieces.append(memoryview(data))
             self._size += len(data)
-            self._cv.notify_all()
+            self._changed.notify_all()
         if self._flag is not None:
             self._flag.set()
 
@@ -103,8 +103,8 @@ class Pipe(paramiko.buffered_pipe.BufferedPipe):
 
     def read(self, nbytes: int, timeout: float | None = None) -> bytes:
         """See BufferedPipe."""
-        with self._lock:
-            if not self._cv.wait_for(self._readable, timeout):
+        with self._changed:
+            if not self._changed.wait_for(self._readable, timeout):
                 raise paramiko.buffered_pipe.PipeTimeout
             taken = self._taken(nbytes)
         return b"".join(taken)
@@ -115,8 +115,9 @@ class Pipe(paramiko.buffered_pipe.BufferedPipe):
 
     def close(self) -> None:
         """Nothing more will come."""
-        self._over = True
-        super().close()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
         if self._flag is not None:
             self._flag.set()
 
@@ -240,7 +241,7 @@ class Packets(paramiko.packet.Packetizer):
         except OSError as error:
             raise EOFError from error
         if sent < size:
-            self.write_all(memoryview(b"".join(buffers))[sent:])  # type: ignore[arg-type]  # it only slices
+            self.write_all(memoryview(b"".join(buffers))[sent:])
 
     def _count(self, gcm: _Gcm) -> None:
         if gcm.bytes >= self.REKEY_BYTES or gcm.packets >= self.REKEY_PACKETS:
@@ -288,7 +289,7 @@ def _message(data: bytes, seqno: int) -> tuple[int, Any]:
         channel, size = int.from_bytes(data[2:6], "big"), int.from_bytes(data[6:10], "big")
         return kind, Incoming(channel, memoryview(data)[10 : min(end, 10 + size)], seqno)
     message = paramiko.Message(data[2:end])
-    message.seqno = seqno  # type: ignore[attr-defined]
+    message.seqno = seqno
     return kind, message
 
 

@@ -20,14 +20,14 @@ import attrs
 from gipper.errors import Doubtful, NoCapacity, OfferGone, ProviderError, Refused
 from gipper.markers import hookimpl
 from gipper.money import cost, usd
-from gipper.runtime import Runtime
+from gipper.runtime import Event, Runtime
 from gipper.values.bills import Watchdog
 from gipper.values.machines import Address, Machine, MachineState, RentRequest
 from gipper.values.offers import GpuModel, Listing, Offer, OfferQuery
 from gipper.values.plugins import ProviderInfo
 
 FAULTS: Final[dict[str, tuple[str, ...]]] = {
-    "list_offers": ("fail", "none"),
+    "list_offers": ("fail", "none", "bad_key", "garbage", "hang"),
     "rent": (
         "offer_gone", "no_capacity", "refused_request", "refused_account", "refused_offer", "doubtful",
         "raises", "acts_and_raises", "acts_and_doubtful", "none", "acts_and_none", "wrong_name",
@@ -62,7 +62,7 @@ class FakeMarket:
 
     `watchdog` is the shell command by which a machine ends itself, `watchdog_reads` the variables that
     it needs; without it the market has no such hook. `timer` = the market wants `gipper_set_end`; what it
-    was told is in `timers`.
+    was told is in `timers`. A verb that hangs goes on once `released` is set; `mend` sets it, too.
     """
 
     runtime: Runtime
@@ -82,6 +82,9 @@ class FakeMarket:
     timers: dict[str, datetime] = attrs.field(factory=dict)
     machines: dict[str, FakeMachine] = attrs.field(factory=dict)
     calls: list[tuple[str, Any]] = attrs.field(factory=list)
+    released: Event = attrs.field(
+        default=attrs.Factory(lambda self: self.runtime.event(), takes_self=True), repr=False
+    )
     _script: dict[str, deque[str]] = attrs.field(factory=lambda: defaultdict(deque))
     _forever: dict[str, str] = attrs.field(factory=dict)
 
@@ -109,7 +112,8 @@ class FakeMarket:
             self._script[verb].extend(faults)
 
     def mend(self) -> None:
-        """Forget every scripted fault."""
+        """Forget every scripted fault; what hangs goes on."""
+        self.released.set()
         self._script.clear()
         self._forever.clear()
 
@@ -216,6 +220,12 @@ class _Verbs:
         fault = self.market.next_fault("list_offers", query)
         if fault == "fail":
             raise ProviderError("the market answered HTTP 500")
+        if fault == "bad_key":
+            raise ProviderError("the market answered HTTP 401: the key was rejected", hint="set another key")
+        if fault == "garbage":
+            return Listing(items=_garbage(self.market))
+        if fault == "hang":
+            self.market.runtime.wait_any([self.market.released])
         return None if fault == "none" else Listing(items=tuple(self.market.offers))
 
     @hookimpl
@@ -276,6 +286,16 @@ class _Verbs:
             self.market.kill(machine_id)
         if fault in ("fail", "acts_and_fails"):
             raise ProviderError("the market answered HTTP 401")
+
+
+def _garbage(market: FakeMarket) -> tuple[Any, ...]:
+    """What a plugin that believes its market too much might pass on."""
+    odd: tuple[dict[str, Any], ...] = (
+        {"usd_h": Decimal("NaN")}, {"usd_h": Decimal(-1)}, {"usd_h": "cheap"}, {"id": ""},
+        {"provider": "another"}, {"down_mbps": "fast"}, {"disk_gb": "plenty"}, {"gpu": "RTX 4090"},
+        {"download_usd_per_gb": Decimal("Infinity")}, {"upload_usd_per_gb": Decimal("NaN")},
+    )  # fmt: skip
+    return (None, "text", *(attrs.evolve(market.offer(f"odd-{n}"), **o) for n, o in enumerate(odd)))
 
 
 class _Guarded:

@@ -13,7 +13,6 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Set
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,6 +39,7 @@ class Staged(NamedTuple):
     """Something whole that waits for its final name; a folder has no hash."""
 
     parts: Parts
+    path: str
     size: int
     sha256: str | None
 
@@ -91,20 +91,15 @@ class Extractor:
     def run(self, source: ByteSource) -> None:
         """Take every member up to the archive's end."""
         while (member := next_member(source)) is not None:
-            if not self._within_budget(member):
+            # A member that is refused counts too: an endless archive of those must end as well.
+            self._files_left -= 1
+            if self._files_left < 0:
+                self._refuse(member.name, "and the rest of the archive: too many files")
                 return
             self._take(member, source)
             full = self._batch_bytes >= _BATCH_BYTES or len(self._staged) >= _BATCH_FILES
             if full and not self._hold:
                 self._commit(keep=1)
-
-    def _within_budget(self, member: Member) -> bool:
-        # A member that is refused counts too: an endless archive of those must end as well.
-        self._files_left -= 1
-        if self._files_left < 0:
-            self._refuse(member.name, "and the rest of the archive: too many files")
-            return False
-        return True
 
     def _take(self, member: Member, source: ByteSource) -> None:
         size = 0 if member.kind in _NO_CONTENT else member.size
@@ -140,7 +135,7 @@ class Extractor:
             raise Refuse("a folder instead of the file that was asked for")
         self._batch.dirs.fd(parts, mode)
         if parts:
-            self._staged.append(Staged(parts, 0, None))
+            self._staged.append(Staged(parts, _text(parts), 0, None))
 
     def _later(self, parts: Parts, target: bytes) -> None:
         if not parts or self._single is not None:
@@ -165,13 +160,14 @@ class Extractor:
             raise
         finally:
             os.close(fd)
-        self._staged.append(Staged(parts, member.size, sha256))
-        self.heads[os.fsdecode(b"/".join(parts))] = (member.size, _whole(member.mtime))
+        path = _text(parts)
+        self._staged.append(Staged(parts, path, member.size, sha256))
+        self.heads[path] = (member.size, _whole(member.mtime))
         self._batch_bytes += member.size
 
     def _write(self, fd: int, size: int, source: ByteSource) -> str:
         if size <= _SMALL:
-            data = source.take(size)
+            data = source.view(size, padding(size))
             _write_all(fd, data)
             if self._on_bytes is not None:
                 self._on_bytes(size)
@@ -188,7 +184,10 @@ class Extractor:
         """Give all staged files and links their final names and make that durable."""
         self._commit(keep=0)
         for parts, target in self._links:
-            self._named(parts, partial(self._link, parts, target))
+            try:
+                self._link(parts, target)
+            except (Refuse, OSError) as why:
+                self._put_down(parts, why)
         # Journals keep the order of renames: with the last one, all of them are on the disk.
         os.fsync(self._root)
 
@@ -218,11 +217,10 @@ class Extractor:
 
     def _dropped(self, one: Staged, batch: Batch) -> bool:
         # Not only passed over: a folder that is new here moves whole.
-        path = os.fsdecode(b"/".join(one.parts))
-        if one.sha256 is None or path not in self._spoiled():
+        if one.sha256 is None or one.path not in self._spoiled():
             return False
         batch.drop(one.parts)
-        self.changed.append(path)
+        self.changed.append(one.path)
         return True
 
     def _carry_over(self, kept: Staged, old: Dirs) -> None:
@@ -234,27 +232,26 @@ class Extractor:
     def _move_all(self, staged: list[Staged], mover: Mover) -> None:
         spoiled = self._spoiled()
         for one in staged:
-            path = os.fsdecode(b"/".join(one.parts))
-            if path in spoiled:
-                self.changed.append(path)
+            if one.path in spoiled:
+                self.changed.append(one.path)
                 if self._dirs.find(one.parts) is not None:
                     continue
-            self._named(one.parts, partial(self._move, one, path, mover))
+            try:
+                self._move(one, mover)
+            except (Refuse, OSError) as why:
+                self._put_down(one.parts, why)
 
-    def _named(self, parts: Parts, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Refuse as why:
-            self._refuse(b"/".join(parts), str(why))
-        except OSError as error:
-            if error.errno in _FATAL:
-                raise
-            self._refuse(b"/".join(parts), _in_the_way(error))
+    def _put_down(self, parts: Parts, why: Refuse | OSError) -> None:
+        if isinstance(why, OSError):
+            if why.errno in _FATAL:
+                raise why
+            why = Refuse(_in_the_way(why))
+        self._refuse(b"/".join(parts), str(why))
 
-    def _move(self, one: Staged, path: str, mover: Mover) -> None:
+    def _move(self, one: Staged, mover: Mover) -> None:
         mover.move(one.parts, folder=one.sha256 is None)
         if one.sha256 is not None:
-            self.files[path] = (one.size, one.sha256)
+            self.files[one.path] = (one.size, one.sha256)
 
     def _link(self, parts: Parts, target: bytes) -> None:
         temp = self._staging.new_name()
@@ -276,7 +273,11 @@ class Extractor:
         os.close(self._root)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _text(parts: Parts) -> str:
+    return os.fsdecode(b"/".join(parts))
+
+
+def _write_all(fd: int, data: bytes | memoryview) -> None:
     done = os.write(fd, data)
     while done < len(data):
         done += os.write(fd, data[done:])

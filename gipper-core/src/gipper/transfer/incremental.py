@@ -103,11 +103,12 @@ class _Changed:
         )  # fmt: skip
 
     def _wanted(self) -> Iterator[str]:
-        parents = {posixpath.dirname(path) for path in self.listing.things}
+        # Without GNU's tar a folder that isn't empty might bring all of its content again.
+        things = () if self.listing.gnu else self.listing.things
+        full = {posixpath.dirname(path) for path in things}
         for path, state in self.listing.things.items():
             if state.type == "dir":
-                # Without GNU's tar a folder that isn't empty might bring all of its content again.
-                if (self.listing.gnu or path not in parents) and not self._here(path).is_dir():
+                if path not in full and not Path(self._here(path)).is_dir():
                     yield path
             elif state.type == "file" and unchanged(self.known.get(path), state, self._here(path)):
                 self._home[path] = self.known[path]
@@ -143,8 +144,9 @@ class _Changed:
         if self.listing.exact or state.mtime_ns // 1_000_000_000 + _RACY_S < self.listing.now_s:
             self.known[path] = came
 
-    def _here(self, path: str) -> Path:
-        return self.ask.dest / path if path else self.ask.dest
+    def _here(self, path: str) -> str:
+        # Plain text: a Path for each of many thousands costs more than asking the disk.
+        return f"{self.ask.dest}/{path}" if path else str(self.ask.dest)
 
 
 def complaints(lines: Sequence[bytes]) -> list[str]:
@@ -152,7 +154,7 @@ def complaints(lines: Sequence[bytes]) -> list[str]:
     return [text([line]) for line in lines if b"No such file" not in line]
 
 
-def unchanged(known: Known | None, there: State, here: Path) -> bool:
+def unchanged(known: Known | None, there: State, here: str) -> bool:
     """True where the file there is the one that was fetched, and the file here still is what came."""
     if known is None or (known.size, known.mtime_ns) != (there.size, there.mtime_ns):
         return False
@@ -181,7 +183,7 @@ def portions(paths: Sequence[str], things: Mapping[str, State]) -> Iterator[list
         yield part
 
 
-def _time_here(place: Path) -> int:
+def _time_here(place: str) -> int:
     try:
         return os.lstat(place).st_mtime_ns
     except OSError:

@@ -32,7 +32,9 @@ class TarWriter:
     ConfigError where that finds a provider key, TransferError where a file is gone or unreadable.
     """
 
-    def __init__(self, manifest: Manifest, *, scanner: MakeScanner | None = None, block: int = AT_ONCE) -> None:
+    def __init__(
+        self, manifest: Manifest, *, scanner: MakeScanner | None = None, block: int = AT_ONCE
+    ) -> None:
         self.changed: list[str] = []
         self.done = 0
         self._manifest = manifest

@@ -181,6 +181,28 @@ class Preflight(Payload):
 
 
 @attrs.frozen(kw_only=True)
+class Probe(Payload):
+    """Measured rates of a machine in Mb/s, seen from the host; None = that direction wasn't measured."""
+
+    kind: ClassVar[str] = "probe"
+    provider: str
+    pod: str
+    down_mbps: float | None = None
+    up_mbps: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Rtt(Payload):
+    """The round trip to an offer's address, measured before anything was rented; `basis` = how."""
+
+    kind: ClassVar[str] = "rtt"
+    provider: str
+    offer: str
+    ms: float
+    basis: str
+
+
+@attrs.frozen(kw_only=True)
 class WatchdogArmed(Payload):
     kind: ClassVar[str] = "watchdog.armed"
     provider: str
