@@ -17,7 +17,9 @@ nox.options.error_on_missing_interpreters = True
 ROOT = Path(__file__).parent
 CORE = ROOT / "gipper-core"
 SETTINGS = CORE / "pyproject.toml"
-TEST_TOOLS = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112")
+TEST_TOOLS = ("pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112")
+# Most tests wait for processes, not for the processor: more workers than cores.
+SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
 # Folders of tests that are sessions of their own; `tests` is all the rest.
 OWN_SESSIONS = ("e2e", "docs", "bench")
 
@@ -34,7 +36,7 @@ def _pytest(session: nox.Session, *where: str) -> None:
 
 
 def _fast() -> list[str]:
-    return ["tests", *(f"--ignore=tests/{name}" for name in OWN_SESSIONS)]
+    return [*SIDE_BY_SIDE, "-m", "not slow", "tests", *(f"--ignore=tests/{name}" for name in OWN_SESSIONS)]
 
 
 @nox.session
@@ -46,9 +48,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def e2e(session: nox.Session) -> None:
-    """`gipper` as a subprocess on the provider `local`: real SSH, real kills."""
+    """`gipper` as a subprocess on the provider `local`: real SSH, real kills; and the slow tests."""
     _install(session)
-    _pytest(session, "tests/e2e")
+    _pytest(session, *SIDE_BY_SIDE, "tests/e2e")
+    _pytest(session, *SIDE_BY_SIDE, "-m", "slow", "tests", "--ignore=tests/e2e", "--ignore=tests/docs")
 
 
 @nox.session

@@ -32,7 +32,9 @@ from gipper.values.settings import Settings
 
 RECEIPTS = 1_000_000
 DAYS = 365
+# Machines that were rented; the market's are h0 to h14999, so that a third of these are on offer again.
 HOSTS = 300
+APART = 150
 REPEATS = 9
 FIRST_S = 15.0
 SHARE = 1.2
@@ -104,7 +106,7 @@ def rows(count: int) -> Iterator[Row]:
     for seq in range(1, count + 1):
         number, part = divmod(seq - 1, len(parts))
         if part == 0:
-            host, work = f"h{rng.randrange(HOSTS)}", f"w{number % 40}"
+            host, work = f"h{rng.randrange(HOSTS) * APART}", f"w{number % 40}"
             slow = f"{rng.uniform(30, 90):.3f}"
         item = parts[part]
         payload = item.payload.replace("POD", f"p-{number:08d}").replace("HOST", host).replace("WORK", work)

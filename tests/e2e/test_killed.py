@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from gipper.values.receipts import parse_stamp
 from support_cli import World, distribution, until
+
+from gipper.values.receipts import parse_stamp
 
 # A plugin that ends its own process, as kill -9 does, when a receipt of one kind was stored.
 KILLER = """

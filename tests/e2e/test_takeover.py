@@ -70,7 +70,9 @@ def test_logs_follow_until_the_end(user: World) -> None:
 def test_detach_and_come_back(user: World) -> None:
     """`--detach` leaves once the job runs and its whole cost is reserved; attach brings it home."""
     done = user.gipper("pod", "run", "--detach", "--unattended", user.job(SHORT))
-    assert done.code == 0 and "gipper pod attach" in done.out and "must be fetched by then" in done.out, done.all
+    assert done.code == 0 and "gipper pod attach" in done.out and "must be fetched by then" in done.out, (
+        done.all
+    )
     run = str(user.receipts("run.start")[0].run)
     assert user.kinds()[-1] == "job.start" and len(user.machines()) == 1
     done = user.gipper("pod", "attach", run)
@@ -90,7 +92,9 @@ def test_detach_needs_somebody_who_ends_the_machine(user: World) -> None:
 def test_detach_is_refused_where_the_day_has_no_room_for_the_whole_cost(user: World) -> None:
     """The most that the machine can cost must fit the day's cap, else the client stays."""
     user.settings(daily_cap_usd=0.9, provider={"local": {"usd_h": 1.0}})
-    job = user.job(SHORT, budget={"max_usd": 0.5, "max_hours": 0.01}, placement={"compute_s": 1, "setup_s": 0})
+    job = user.job(
+        SHORT, budget={"max_usd": 0.5, "max_hours": 0.01}, placement={"compute_s": 1, "setup_s": 0}
+    )
     done = user.gipper("pod", "run", "--detach", "--unattended", job)
     assert done.code == 0 and "not left" in done.err, done.all
     assert user.ends() == ["succeeded"]

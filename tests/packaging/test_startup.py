@@ -63,7 +63,9 @@ def test_first_words_import_little(args: list[str]) -> None:
     assert not {name for name in imported if name.startswith("gipper.builtin")}
 
 
-@pytest.mark.parametrize("args", [["pod", "cost"], ["pod", "hosts"], ["ledger"], ["ledger", "verify"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args", [["pod", "cost"], ["pod", "hosts"], ["ledger"], ["ledger", "verify"]], ids=" ".join
+)
 def test_reading_the_ledger_needs_no_network(args: list[str]) -> None:
     """What only reads receipts imports nothing that could talk to a market or a machine."""
     done, imported = _run(args)

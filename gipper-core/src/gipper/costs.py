@@ -12,7 +12,7 @@ built from the same floats (`gipper.estimate_wire.estimate`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -185,11 +185,8 @@ class CostModel:
             if not up_host:
                 rate = offer.up_mbps
                 up_host = rate * share if rate and rate * share > LEAST_MBPS else told(rate)
-            down, up = down_host, up_host
-            if down > up_cap:
-                down = up_cap
-            if up > down_cap:
-                up = down_cap
+            down = down_host if down_host < up_cap else up_cap
+            up = up_host if up_host < down_cap else down_cap
             wall = ready + setup + into_mb / down + fetch_mb / down_host + compute[0] + home_mb / up
             expected = wall / 3600 * usd_h
             bandwidth = bandwidths((offer.download_usd_per_gb, offer.upload_usd_per_gb))

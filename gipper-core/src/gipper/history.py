@@ -24,6 +24,8 @@ from gipper.values.estimates import PHASES
 LEAST: Final = 3
 # The spread of forecasts is that of the latest runs: earlier ones were made knowing less.
 RECENT: Final = 100
+# Figures of a provider with more rentals than this are those of the latest: older ones hardly move them.
+ENOUGH_ROWS: Final = 1000
 
 
 def open_history(reader: LedgerReader, folder: Path, *, now: datetime, days: float) -> LedgerHistory:
@@ -46,7 +48,7 @@ class LedgerHistory:
         self._links: dict[tuple[str, str | None, Direction], list[float]] = {}
         self._own_links: dict[tuple[str, str, Direction], Sourced | None] = {}
         self._ready: dict[str, Sourced | None] = {}
-        self._failures: dict[str, tuple[int, int]] = {}
+        self._failures: dict[tuple[str, str | None], tuple[int, int]] = {}
         self._spreads: dict[str, Spread] = {}
 
     def hosts(self, provider: str) -> Collection[str | None]:
@@ -55,11 +57,11 @@ class LedgerHistory:
 
     def ready_s(self, provider: str, host: str | None) -> Sourced | None:
         """Median seconds until SSH answered, of the machine, else of the provider (3 or more)."""
-        own = self.window.known("ready", self._rows(provider, host))
-        if len(own) >= LEAST:
+        rows = self._rows(provider, host)
+        if len(rows) >= LEAST and len(own := self.window.known("ready", rows)) >= LEAST:
             return Sourced(median(own), f"history: this machine, {len(own)} rentals")
         if provider not in self._ready:
-            found = self.window.known("ready", self._market(provider).rows)
+            found = self.window.known("ready", self._market(provider).rows[-ENOUGH_ROWS:])
             source = f"history: this provider, {len(found)} rentals"
             self._ready[provider] = Sourced(median(found), source) if len(found) >= LEAST else None
         return self._ready[provider]
@@ -88,16 +90,16 @@ class LedgerHistory:
 
         Kept within `history_figures.FACTOR_RANGE`: minimum charges of tiny runs say nothing of long ones.
         """
-        seconds, shares = self.window.bills(self._market(provider).rows)
+        seconds, shares = self.window.bills(self._market(provider).rows[-ENOUGH_ROWS:])
         if len(shares) < LEAST:
             return None
         return Sourced(billed_share(seconds, shares), f"history: {len(shares)} bills")
 
     def failures(self, provider: str, host: str | None) -> Failures:
         """Good and bad rentals counted; those that were neither are left out."""
-        if provider not in self._failures:
-            self._failures[provider] = self.window.judged(self._market(provider).rows)
-        return Failures(*self._failures[provider], *self.window.judged(self._rows(provider, host)))
+        return Failures(
+            *self._judged(provider, None), *((0, 0) if host is None else self._judged(provider, host))
+        )
 
     def bad_twice(self, provider: str, host: str) -> bool:
         """True where the last two rentals of the machine that were good or bad were both bad."""
@@ -118,6 +120,13 @@ class LedgerHistory:
         bias, sigma = mean_and_spread(seen)
         return Spread(sigma, len(seen), bias)
 
+    def _judged(self, provider: str, host: str | None) -> tuple[int, int]:
+        key = (provider, host)
+        if key not in self._failures:
+            rows = self._market(provider).rows if host is None else self._rows(provider, host)
+            self._failures[key] = self.window.judged(rows)
+        return self._failures[key]
+
     def _own_link(self, provider: str, host: str, direction: Direction) -> Sourced | None:
         key = (provider, host, direction)
         if key not in self._own_links:
@@ -136,6 +145,6 @@ class LedgerHistory:
         key = (provider, region, direction)
         if key not in self._links:
             market = self._market(provider)
-            rows = market.rows if region is None else market.regions.get(region, [])
-            self._links[key] = self.window.rates(direction, rows)
+            rows = market.rows if region is None else self.window.in_region(market, region)
+            self._links[key] = self.window.rates(direction, rows[-ENOUGH_ROWS:])
         return self._links[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
 from gipper.cost_history import Direction
@@ -14,16 +15,13 @@ from gipper.values.estimates import PHASES
 
 
 class Market(NamedTuple):
-    """Row numbers of one provider, of each of its known machines and of each country, oldest first."""
+    """Row numbers of one provider, and of each of its known machines, oldest first."""
 
     rows: list[int]
     hosts: dict[str | None, list[int]]
-    regions: dict[str | None, list[int]]
 
 
-# By the numbers of workload and GPU model.
-_Times = dict[tuple[int | None, int | None], list[float]]
-_EMPTY = Market([], {}, {})
+_EMPTY = Market([], {})
 
 
 class Window:
@@ -35,7 +33,7 @@ class Window:
         first = since.timestamp()
         self.rows = [row for row, at in enumerate(self._numbers["at"]) if at >= first]
         self._markets = self._grouped()
-        self._computed: _Times | None = None
+        self._workloads: dict[str, list[int]] = {}
 
     def _grouped(self) -> dict[str, Market]:
         provider, rows = self._ids["provider"], dict[int, list[int]]()
@@ -45,13 +43,10 @@ class Window:
                 found = rows[provider[row]] = []
             found.append(row)
         text = self.summary.names.texts
-        return {
-            text[number]: Market(own, self._by("host", own), self._by("region", own))
-            for number, own in rows.items()
-        }
+        return {text[number]: Market(own, self._by_host(own)) for number, own in rows.items()}
 
-    def _by(self, name: str, rows: Iterable[int]) -> dict[str | None, list[int]]:
-        column, found = self._ids[name], dict[int, list[int]]()
+    def _by_host(self, rows: Iterable[int]) -> dict[str | None, list[int]]:
+        column, found = self._ids["host"], dict[int, list[int]]()
         for row in rows:
             number = column[row]
             if number in found:
@@ -69,6 +64,11 @@ class Window:
         """The provider's rows; none where it has no rental."""
         return self._markets.get(provider, _EMPTY)
 
+    def in_region(self, market: Market, region: str) -> list[int]:
+        """The market's rows in one country."""
+        number, column = self.summary.names.find(region), self._ids["region"]
+        return [row for row in market.rows if column[row] == number]
+
     def known(self, column: str, rows: Iterable[int]) -> list[float]:
         """The values of a column of numbers that are known."""
         values = self._numbers[column]
@@ -82,14 +82,15 @@ class Window:
     def judged(self, rows: Iterable[int]) -> tuple[int, int]:
         """(bad, good or bad)."""
         verdict = self._ids["verdict"]
-        found = [v for row in rows if (v := verdict[row]) != Verdict.NEITHER]
-        return found.count(Verdict.BAD), len(found)
+        found = list(map(verdict.__getitem__, rows))
+        bad = found.count(Verdict.BAD)
+        return bad, bad + found.count(Verdict.GOOD)
 
     def last_two_bad(self, rows: Sequence[int]) -> bool:
         """True where the last two that are good or bad are bad."""
         verdict = self._ids["verdict"]
-        found = [v for row in rows if (v := verdict[row]) != Verdict.NEITHER]
-        return found[-2:] == [Verdict.BAD, Verdict.BAD]
+        latest = (v for row in reversed(rows) if (v := verdict[row]) != Verdict.NEITHER)
+        return list(islice(latest, 2)) == [Verdict.BAD, Verdict.BAD]
 
     def bills(self, rows: Iterable[int]) -> tuple[list[float], list[float]]:
         """Seconds, and dollars billed / computed, of rentals of which both are known."""
@@ -99,18 +100,14 @@ class Window:
 
     def computed(self, workload: str, model: str) -> list[float]:
         """Seconds of the command in runs that succeeded."""
-        if self._computed is None:
-            self._computed = self._by_workload()
-        names = self.summary.names
-        return self._computed.get((names.find(workload), names.find(model)), [])
+        number, models = self.summary.names.find(model), self._ids["model"]
+        if workload not in self._workloads:
+            self._workloads[workload] = self._of_workload(workload)
+        return self.known("compute", [row for row in self._workloads[workload] if models[row] == number])
 
-    def _by_workload(self) -> _Times:
-        found: _Times = {}
-        seconds, workload, model = self._numbers["compute"], self._ids["workload"], self._ids["model"]
-        for row in self.rows:
-            if not math.isnan(seconds[row]):
-                found.setdefault((workload[row], model[row]), []).append(seconds[row])
-        return found
+    def _of_workload(self, workload: str) -> list[int]:
+        number, column = self.summary.names.find(workload), self._ids["workload"]
+        return [row for row in self.rows if column[row] == number]
 
     def off(self, phase: str, rows: Sequence[int] | None = None, *, guesses: bool = True) -> list[float]:
         """ln(actual / predicted) of a phase or of `wall`, oldest first."""

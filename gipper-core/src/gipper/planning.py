@@ -45,11 +45,11 @@ def plan(
 ) -> Plan:
     """Ask every market that takes part, side by side, and rank what fits.
 
-    `providers` are all that are installed; `credit` holds known balances by provider (None: the
-    accounts of markets with a key are asked); `options` makes a provider's own job table for its query
-    (default: the raw table); `probe` stands in for the network where an interactive job has round trips
-    measured. A market that fails or is slower than `limit_s` is told in `notes`. Raises ConfigError for names of providers that aren't installed and
-    PluginError where an exclude or adjust hook fails.
+    `providers` are all that are installed; `credit` holds known balances by provider; `options` makes a
+    provider's own job table for its query (default: the raw table); `probe` stands in for the network
+    where an interactive job has round trips measured. A market that fails or is slower than `limit_s` is
+    told in `notes`. Raises ConfigError for names of providers that aren't installed and PluginError where
+    an exclude or adjust hook fails.
     """
     client = Client.of(settings, job, upload_bytes=upload_bytes, throughput=throughput)
     markets, notes = taking_part(job, settings, providers, keyless=keyless)

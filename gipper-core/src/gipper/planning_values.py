@@ -97,8 +97,8 @@ class RankedOffer(Mapping[str, Any]):
 class Ranking(Sequence[RankedOffer]):
     """Ranked offers, best first; each `RankedOffer` is made when it is first looked at.
 
-    `make` builds the one with a number, `offer` tells its offer alone. `groups` are numbers in rank order,
-    one group for each preferred GPU and one for the rest, those of markets without a key behind all others.
+    `make` builds the one with a number, `offer` tells its offer alone. `groups` are numbers in rank
+    order, one group for each preferred GPU and one for the rest, markets without a key behind all others.
     """
 
     def __init__(

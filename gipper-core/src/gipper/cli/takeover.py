@@ -88,8 +88,8 @@ def ssh(run: str) -> int:
     address = machine.addresses[0]
     command = [
         "ssh", "-F", "none", "-i", str(taken.gipper.key_pair.private), "-o", "IdentitiesOnly=yes", "-o",
-        f"UserKnownHostsFile={taken.folder.known_hosts}", "-o", f"HostKeyAlias={host_alias(machine.id)}", "-p",
-        str(address.port), f"{taken.gipper.provider(pod.provider).info.ssh_user}@{address.host}",
+        f"UserKnownHostsFile={taken.folder.known_hosts}", "-o", f"HostKeyAlias={host_alias(machine.id)}",
+        "-p", str(address.port), f"{taken.gipper.provider(pod.provider).info.ssh_user}@{address.host}",
     ]  # fmt: skip
     client = shutil.which("ssh")
     if client is None:

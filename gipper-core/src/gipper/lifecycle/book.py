@@ -273,7 +273,8 @@ def _spend(book: Book, r: Receipt) -> None:
 def _billed(book: Book, r: Receipt) -> None:
     record = book._machine(r)
     if record is not None:
-        record.billed[r["pod"]] = r["usd"]
+        # Each bill of a machine is fuller than the one before, never a further amount.
+        record.billed[r["pod"]] = max(record.billed.get(r["pod"], ZERO), r["usd"])
 
 
 _HANDLERS: Final[Mapping[str, Callable[[Book, Receipt], None]]] = {

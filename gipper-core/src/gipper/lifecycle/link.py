@@ -104,7 +104,9 @@ class Link:
             if running_since is not None and now - running_since >= self.services.settings.limits.host_lost:
                 raise HostLost(f"{self.rental.pod} runs, but none of its addresses answers", blame=True)
             if now >= until:
-                raise HostLost(f"{self.rental.pod} could not be reached again in time", blame=False, final=False)
+                raise HostLost(
+                    f"{self.rental.pod} could not be reached again in time", blame=False, final=False
+                )
             self.services.pause(backoff.next(), stop)
 
     def _told(self) -> Machine | None:
