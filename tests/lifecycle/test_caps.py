@@ -58,6 +58,7 @@ print("reserved")
 """
 
 
+@pytest.mark.slow
 def test_fifty_processes_never_pass_one_daily_cap(tmp_path: Path) -> None:
     """After each of their receipts, what is spent or reserved is within the cap; who is refused hears the
     sums, and nobody hangs."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gipper.remote import Dialer
     from gipper.settings import LoadedSettings
     from gipper.ssh.keys import KeyPair
+    from gipper.values.jobs import Job
     from gipper.values.settings import Settings
 
 Note = Callable[[str], None]
@@ -215,6 +216,18 @@ class Gipper:
         for text in loaded.notes:
             self.note(text)
         return loaded
+
+    def checked(self, job: Job) -> LoadedJob:
+        """A job made in Python: resolved, its providers' own tables checked. Raises ProblemsError."""
+        from gipper.jobfile import LoadedJob, resolved
+        from gipper.strict import report
+        from gipper.strict_options import provider_tables
+
+        found = provider_tables({"provider": job.provider}, _Tables(self, lambda i: i.job_table), "options")
+        report(f"job {job.name}", found.mistakes)
+        for text in found.notes:
+            self.note(text)
+        return LoadedJob(job=resolved(job, self.settings), notes=found.notes, options=found.options)
 
     def key_values(self) -> Mapping[str, str]:
         """The values of all installed providers' keys, each known to the redactor."""

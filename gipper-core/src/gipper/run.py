@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gipper.errors import BadHost, Unsuitable
 from gipper.values.jobs import Job
@@ -87,12 +87,8 @@ def _launch(
     job: Job, provider: str | None, throughput: float | None, gpu: str | None, gipper: Gipper | None
 ) -> Launch:
     from gipper.core import Gipper
-    from gipper.jobfile import LoadedJob, resolved
     from gipper.launch import Choice, Launch
 
     owner = gipper or Gipper.open()
-    options: dict[str, Any] = {}
-    loaded = LoadedJob(job=resolved(job, owner.settings), options=options)
-    return Launch(
-        gipper=owner, loaded=loaded, choice=Choice(provider=provider, gpu=gpu, throughput=throughput)
-    )
+    choice = Choice(provider=provider, gpu=gpu, throughput=throughput)
+    return Launch(gipper=owner, loaded=owner.checked(job), choice=choice)

@@ -26,6 +26,8 @@ from gipper.values.machines import Machine, MachineState
 
 T = TypeVar("T")
 _DIAL_S = 15.0
+# A connection that lived shorter broke for a reason that may still be there: the next one is put off.
+_STEADY_S = 10.0
 _OVER = frozenset({MachineState.GONE, MachineState.STOPPED, MachineState.ERROR})
 
 
@@ -50,6 +52,8 @@ class Link:
         self.remote: Remote = ready.remote
         self.dead = False
         self.lost: HostLost | None = None
+        self._since = services.runtime.monotonic()
+        self._put_off = Backoff(most=30.0, first=0.2)
 
     def call(self, fn: Callable[[Remote], T], *, until: float, stop: Event | None = None) -> T:
         """`fn(remote)`, again on a new connection after each break, until the monotonic time `until`.
@@ -91,6 +95,7 @@ class Link:
     def _renew(self, until: float, stop: Event | None) -> None:
         backoff = Backoff(most=30.0, first=0.2)
         running_since: float | None = None
+        self._hold_back(until, stop)
         while True:
             if stop is not None and stop.is_set():
                 raise Stopped("asked to stop while the machine could not be reached")
@@ -108,6 +113,13 @@ class Link:
                     f"{self.rental.pod} could not be reached again in time", blame=False, final=False
                 )
             self.services.pause(backoff.next(), stop)
+
+    def _hold_back(self, until: float, stop: Event | None) -> None:
+        now = self.services.runtime.monotonic()
+        if now - self._since >= _STEADY_S:
+            self._put_off.reset()
+        else:
+            self.services.pause(max(0.0, min(self._put_off.next(), until - now)), stop)
 
     def _told(self) -> Machine | None:
         """The provider's word, None where it can't be asked. Raises HostLost where that is final."""
@@ -130,4 +142,5 @@ class Link:
         except RemoteError:
             return False
         self.machine, self.dead = machine, False
+        self._since = self.services.runtime.monotonic()
         return True
