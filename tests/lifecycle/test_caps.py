@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -78,7 +79,7 @@ def test_fifty_processes_never_pass_one_daily_cap(tmp_path: Path) -> None:
 
 def _all(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     """What each of them printed, `AT_ONCE` at a time."""
-    path = str(Path(__file__).resolve().parents[1])
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
     running: list[subprocess.Popen[str]] = []
     for command in [*commands, *[None] * AT_ONCE]:
         if len(running) == AT_ONCE or command is None:

@@ -114,7 +114,7 @@ class LedgerHistory:
     def _spread(self, phase: str) -> Spread:
         if phase not in PHASES:
             return Spread(DEFAULT_SIGMA, 0)
-        seen = self.window.off(phase, guesses=False)[-RECENT:]
+        seen = self.window.off(phase, self.window.rows[-ENOUGH_ROWS:], guesses=False)[-RECENT:]
         if len(seen) < ENOUGH:
             return Spread(DEFAULT_SIGMA, len(seen))
         bias, sigma = mean_and_spread(seen)
