@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import pytest
 from support_fake import handle, services
+from support_relay import wait_until
 
 from gipper.errors import CapRefused
 from gipper.lifecycle.book import KINDS, Book
@@ -27,6 +28,7 @@ PROCESSES, AT_ONCE = 50, 8
 # One process: reserve, and every third gives its machine back for less than it reserved.
 RENTER = """
 import sys
+import time
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -38,6 +40,9 @@ from gipper.values.receipts import PodCreate, PodIntent, PodTerminated, Spend
 
 number, folder = int(sys.argv[1]), Path(sys.argv[2])
 svc = services(folder, RealRuntime(), daily_cap_usd=Decimal("1.00"))
+Path(f"{folder}.ready{number}").touch()
+while not Path(f"{folder}.go{number // 8}").exists():
+    time.sleep(0.0005)
 run, now, pod = f"run{number}", svc.runtime.now(), f"m{number}"
 name = f"gipper-{run}"
 own = {"provider": "acme", "name": name}
@@ -67,7 +72,8 @@ def test_fifty_processes_never_pass_one_daily_cap(tmp_path: Path) -> None:
     script.write_text(RENTER)
     folder = tmp_path / "data"
     services(folder, SimRuntime())
-    told = list(_all([[sys.executable, str(script), str(n), str(folder)] for n in range(PROCESSES)]))
+    commands = [[sys.executable, str(script), str(n), str(folder)] for n in range(PROCESSES)]
+    told = [said for first in range(0, PROCESSES, AT_ONCE) for said in _together(commands, first, folder)]
     refused = [t for t in told if t.startswith("refused:")]
     assert told.count("reserved") + len(refused) == PROCESSES, told
     assert refused
@@ -77,20 +83,20 @@ def test_fifty_processes_never_pass_one_daily_cap(tmp_path: Path) -> None:
     assert max(sums) > CAP * Decimal("0.9")
 
 
-def _all(commands: Sequence[Sequence[str]]) -> Iterator[str]:
-    """What each of them printed, `AT_ONCE` at a time."""
+def _together(commands: Sequence[Sequence[str]], first: int, folder: Path) -> list[str]:
+    """What `AT_ONCE` of them printed: all are up before any of them may ask."""
     path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")])
-    running: list[subprocess.Popen[str]] = []
-    for command in [*commands, *[None] * AT_ONCE]:
-        if len(running) == AT_ONCE or command is None:
-            if not running:
-                continue
-            out, err = running[0].communicate(timeout=60)
-            assert running.pop(0).returncode == 0, err
-            yield out.strip()
-        if command is not None:
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            running.append(subprocess.Popen(command, text=True, env={"PYTHONPATH": path}, **pipes))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    batch = commands[first : first + AT_ONCE]
+    running = [subprocess.Popen(c, text=True, env={"PYTHONPATH": path}, **pipes) for c in batch]
+    try:
+        ready = [Path(f"{folder}.ready{first + i}") for i in range(len(batch))]
+        wait_until(lambda: all(f.exists() for f in ready), seconds=60, what="all are up")
+    finally:
+        Path(f"{folder}.go{first // AT_ONCE}").touch()
+    ended = [process.communicate(timeout=60) for process in running]
+    assert [p.returncode for p in running] == [0] * len(running), [err for _, err in ended]
+    return [out.strip() for out, _ in ended]
 
 
 def _committed(folder: Path) -> Iterator[Decimal]:
