@@ -19,7 +19,11 @@ from gipper.values.jobs import GpuWants, Job, Output, RunTable
 @pytest.fixture
 def gipper(tmp_path: Path) -> Gipper:
     """One user with folders of their own."""
-    env = {"HOME": str(tmp_path), "GIPPER_DATA": str(tmp_path / "data"), "GIPPER_KEYS": str(tmp_path / "keys")}
+    env = {
+        "HOME": str(tmp_path),
+        "GIPPER_DATA": str(tmp_path / "data"),
+        "GIPPER_KEYS": str(tmp_path / "keys"),
+    }
     return Gipper(env={**env, "PATH": "/usr/bin:/bin"})
 
 

@@ -12,7 +12,9 @@ from stubs.gpu_stubs import GpuStubs, build_driver
 from support_sshd import Sshd
 from support_stage import Stage, staged
 
+from gipper.cost_history import NoHistory
 from gipper.errors import BadHost
+from gipper.launch import Launch
 from gipper.lifecycle.services import Interrupts
 from gipper.outcomes import Outcome
 from gipper.testing import FakeMachine
@@ -217,3 +219,30 @@ def _seconds(*, compute: float, setup: float) -> object:
     from gipper.values.jobs import Placement
 
     return Placement(compute_s=compute, setup_s=setup)
+
+
+def test_a_host_that_was_bad_twice_is_given_back_at_once(
+    tmp_path: Path, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known only after the rent: no check is made and nothing sent; the next machine does the work."""
+    stage = staged(tmp_path, sshd)
+
+    def boot(machine: FakeMachine) -> tuple[Address, ...]:
+        machine.host_id = "rotten" if len(stage.market.machines) == 0 else "sound"
+        return (sshd.address,)
+
+    stage.market.boot = boot
+    monkeypatch.setattr(Launch, "history", lambda _launch: _Rotten())
+    result = stage.run()
+    assert result.outcome is Outcome.SUCCEEDED
+    assert any("bad twice running" in w for w in stage.listener.warnings)
+    kinds = stage.kinds()
+    assert kinds.index("pod.terminated") < kinds.index("preflight")
+    assert kinds.count("pod.create") == 2
+
+
+class _Rotten(NoHistory):
+    """Knows one host."""
+
+    def bad_twice(self, provider: str, host: str) -> bool:
+        return host == "rotten"

@@ -188,7 +188,7 @@ class Launch:
     def _work(self, folder: RunFolder, surveyed: Survey, secrets: Mapping[str, str]) -> Work:
         return Work(
             job=self.job, folder=folder, manifests=surveyed.manifests, secrets=secrets,
-            door=door(self.gipper, folder),
+            door=door(self.gipper, folder), bad_twice=self.history().bad_twice,
             preflight=self.preflight, stream_redactor=self.gipper.redactor.stream,
         )  # fmt: skip
 

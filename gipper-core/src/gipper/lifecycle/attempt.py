@@ -35,7 +35,10 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True)
 class Work:
-    """What is to be done on whichever machine will do; the same for every attempt."""
+    """What is to be done on whichever machine will do; the same for every attempt.
+
+    `bad_twice(provider, host)`: whether the ledger knows that host as bad twice running.
+    """
 
     job: Job
     folder: RunFolder
@@ -44,6 +47,7 @@ class Work:
     manifests: Mapping[str, Manifest] = attrs.field(factory=dict)
     secrets: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     preflight: PreflightFn = lambda *_given: {}
+    bad_twice: Callable[[str, str], bool] = lambda *_given: False
 
 
 @attrs.define(kw_only=True)

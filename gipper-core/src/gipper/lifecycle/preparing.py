@@ -54,6 +54,7 @@ class Preparation:
         a = self.attempt
         a.services.reporter.step(f"waiting for {a.rental.provider.name} {a.rental.pod}")
         ready = a.enter(self.offer.usd_h, a.limits.ready)
+        self._judge_host(ready.machine)
         a.timings.ready = ready.seconds
         self._write(PodReady(
             provider=a.rental.provider.name, pod=a.rental.pod, seconds=ready.seconds,
@@ -66,6 +67,12 @@ class Preparation:
         until = a.end + timedelta(seconds=a.services.settings.limits.watchdog_grace)
         guard = Guard(services=a.services, rental=a.rental, link=self._link(), until=until)
         self.hidden = guard.arm(machine, a.interrupts.once)
+
+    def _judge_host(self, machine: Machine) -> None:
+        """Some markets tell only after the rent which host it is: its record counts then."""
+        host, provider = machine.host_id, self.attempt.rental.provider.name
+        if host is not None and host != self.offer.host_id and self.attempt.work.bad_twice(provider, host):
+            raise Unsuitable(f"host {host} was bad twice running: it is given back at once")
 
     def _upload(self, deadline: float) -> None:
         a = self.attempt

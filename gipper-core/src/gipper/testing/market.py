@@ -54,6 +54,7 @@ class FakeMachine:
     hidden_at: datetime | None = None
     state: MachineState = MachineState.RUNNING
     addresses: tuple[Address, ...] = ()
+    host_id: str | None = None
 
 
 @attrs.define
@@ -194,6 +195,7 @@ class FakeMarket:
         return Machine(
             provider=self.name, id=machine.id, name=machine.name, state=machine.state,
             usd_h=machine.usd_h, created=machine.created, addresses=machine.addresses,
+            host_id=machine.host_id,
         )  # fmt: skip
 
 
