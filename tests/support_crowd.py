@@ -106,7 +106,7 @@ class Learner:
 
     def _used(self, run: str, where: Mapping[str, Any], load: Load, rental: Rental) -> None:
         up, home = int(load.upload_gb * 1e9), int(load.download_gb * 1e9)
-        self._write(run, r.PodReady(**where, seconds=rental.ready, address="a", host_key="k"))
+        self._write(run, r.PodReady(**where, seconds=rental.ready, address="a", port=22, host_key="k"))
         self._write(run, r.CustodyUpload(**where, files=(), bytes=up))
         self._write(run, r.JobStart(**where, folder="f", limit_s=1e6))
         self._write(run, r.Sync(**where, what="outputs", bytes=home, seconds=rental.download, whole=True))

@@ -90,7 +90,7 @@ def life() -> list[Draft]:
         r.EstimateReceipt(provider="acme", offer="o", estimate=told, seen=400, left_out={"memory": 100}),
         intent,
         r.PodCreate(**pod, name="NAME", usd_h=some, host_id="HOST"),
-        r.PodReady(**pod, seconds=61.0, address="1.2.3.4:22", host_key="SHA256:" + "k" * 43),
+        r.PodReady(**pod, seconds=61.0, address="1.2.3.4", port=22, host_key="SHA256:" + "k" * 43),
         *(r.Preflight(**pod, check=c, verdict="passed", seconds=0.1, facts={"n": 1}) for c in "abcde"),
         r.WatchdogArmed(**pod, how="shell", until=end),
         r.CustodyUpload(**pod, files=tuple((f"f{i}", 10**6, "0" * 64, 420, None) for i in range(5)), bytes=5 * 10**6),

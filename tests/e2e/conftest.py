@@ -1,4 +1,4 @@
-"""A fresh user for each end-to-end test; and two runs that nobody looks after, begun with the session."""
+"""A fresh user for each end-to-end test; and two runs that nobody looks after."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def orphans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Orphan]]:
     """Two machines without clients: `alone` ends itself at its end + 1 s, `overdue` not for 10 minutes.
 
-    Ends are whole minutes, so these wait beside the other tests instead of after them.
+    Ends are whole minutes: a file of tests that uses these waits more than one.
     """
     with (
         world(tmp_path_factory.mktemp("alone")) as alone,
@@ -38,24 +38,6 @@ def orphans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Orph
             "alone": _orphaned(alone, watchdog_grace=1),
             "overdue": _orphaned(overdue, watchdog_grace=600),
         }
-
-
-@pytest.fixture(scope="session", autouse=True)
-def orphans_begin_early(request: pytest.FixtureRequest) -> None:
-    """Start them first where any selected test wants them."""
-    if any("orphans" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        request.getfixturevalue("orphans")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks at young orphans comes first, what waits for their end comes last."""
-    items.sort(key=_turn)
-
-
-def _turn(item: pytest.Item) -> int:
-    if "orphans" not in getattr(item, "fixturenames", ()):
-        return 0
-    return 1 if item.get_closest_marker("slow") else -1
 
 
 def _orphaned(user: World, watchdog_grace: int) -> Orphan:

@@ -93,7 +93,7 @@ def payloads(x: Rental) -> list[r.Payload]:
             gpu=x.gpu, gpu_count=1, host_id=x.host, region=x.region,
         ),
         r.PodCreate(**pod, name=name, usd_h=Decimal(1)),
-        None if x.ready is None else r.PodReady(**pod, seconds=x.ready, address="a", host_key="k"),
+        None if x.ready is None else r.PodReady(**pod, seconds=x.ready, address="a", port=22, host_key="k"),
         r.CustodyUpload(**pod, files=(), bytes=x.sent) if x.sent else None,
         r.JobStart(**pod, folder="f", limit_s=1.0) if x.started else None,
         *(r.Sync(**pod, what="out", bytes=n, seconds=s, whole=True) for n, s in x.brought),

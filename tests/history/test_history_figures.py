@@ -55,7 +55,7 @@ def test_letting_in_again_is_no_boot(trail: Trail) -> None:
     """A client that takes a run over and is let in at once doesn't change how long the machine took."""
     for _ in range(3):
         trail.rent(ready=50.0)
-    trail.add("run3", PodReady(provider="acme", pod="p3", seconds=0.1, address="a", host_key="k"))
+    trail.add("run3", PodReady(provider="acme", pod="p3", seconds=0.1, address="a", port=22, host_key="k"))
     ready = trail.history().ready_s("acme", None)
     assert ready is not None and ready.value == 50.0
 

@@ -246,3 +246,24 @@ class _Rotten(NoHistory):
 
     def bad_twice(self, provider: str, host: str) -> bool:
         return host == "rotten"
+
+
+def test_a_long_check_does_not_keep_the_user_waiting(tmp_path: Path, sshd: Sshd) -> None:
+    """Asked to stop while a check waits: the machine is given back at once, 130, nobody blamed."""
+    stage = staged(tmp_path, sshd)
+    runtime = stage.launch.gipper.runtime
+    interrupts, never = Interrupts(runtime), runtime.event()
+
+    def waits(*_given: object) -> dict[str, str]:
+        interrupts.raise_to(1, "Ctrl-C")
+        runtime.wait_any([never], runtime.monotonic() + 60)
+        return {}
+
+    stage.launch.preflight = waits
+    begun = runtime.monotonic()
+    result = stage.run(interrupts)
+    assert (result.outcome, result.exit_code) == (Outcome.INTERRUPTED, 130)
+    assert runtime.monotonic() - begun < 30
+    assert stage.market.alive() == []
+    (asked,) = stage.launch.gipper.ledger.read(kinds={"pod.terminate"})
+    assert asked["blame"] is None

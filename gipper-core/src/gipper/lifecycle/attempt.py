@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import attrs
 
+from gipper.errors import RemoteError
 from gipper.lifecycle import remote_job
 from gipper.lifecycle.caps import Meter
 from gipper.lifecycle.checkpoints import Checkpoints
@@ -119,15 +120,23 @@ class Attempt:
         syncs = Checkpoints(self.services, self.link, self.work.job, self.folder, self.kept)
         syncs.begin()
         try:
-            ended = follower.follow(self._until(), self.interrupts)
+            ended = follower.follow(self._limit(), self._last_moment(), self.interrupts)
         finally:
             syncs.end()
         self.over = follower.over
-        if ended is None:
-            self._end_job()
-        drained = follower.drain(self.services.runtime.monotonic() + _DRAIN_S)
-        self._note_end(ended or drained)
+        self._note_end(ended or self._end_and_drain(follower, ended))
         return ended
+
+    def _end_and_drain(self, follower: Follower, ended: JobEnded | None) -> JobEnded | None:
+        """What is left to do on the machine; where it can't be reached, what is known already stands."""
+        try:
+            if ended is None:
+                self._end_job()
+            return follower.drain(self.services.runtime.monotonic() + _DRAIN_S)
+        except RemoteError as error:
+            text = self.services.redact(error.message)
+            self.services.reporter.warn(f"the job's end could not be seen to, its log may lack lines: {text}")
+            return None
 
     def collect(self) -> None:
         """Bring the outputs home within the collect limit and before the machine's end; never raises."""
@@ -147,7 +156,11 @@ class Attempt:
         if self._log is not None:
             self._log.close()
 
-    def _until(self) -> float:
+    def _last_moment(self) -> float:
+        left = (self.end - self.services.runtime.now()).total_seconds()
+        return self.services.runtime.monotonic() + max(0.0, left)
+
+    def _limit(self) -> float:
         grace = self.services.settings.limits.kill_grace
         setup = self.limits.setup if self.work.job.run.setup is not None else 0.0
         return self.services.runtime.monotonic() + setup + self.limit_s + 2 * grace

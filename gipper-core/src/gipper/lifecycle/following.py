@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gipper.errors import RemoteError
+from gipper.errors import RemoteError, Stopped
 from gipper.lifecycle import remote_job
 from gipper.lifecycle.joblog import JobLog
 from gipper.lifecycle.link import HostLost, Link
 from gipper.lifecycle.remote_job import JobEnded, Poll
 from gipper.lifecycle.services import Backoff, Interrupts, Services
+from gipper.runtime import Event
 
 _MOST_S: Final = 2.0
 # Past its limit and grace the runner must have written its end; this long we still believe in it.
@@ -32,18 +33,22 @@ class Follower:
         self.stored = True
         self.over: str | None = None
 
-    def follow(self, until: float, interrupts: Interrupts) -> JobEnded | None:
+    def follow(self, limit: float, until: float, interrupts: Interrupts) -> JobEnded | None:
         """The job's end, or None when it must be ended first: the user asked to stop, or `over` says why.
 
-        Raises HostLost, RemoteError.
+        By `limit` the runner must have ended the job; `until` is how long a dead link is made anew (both
+        monotonic). Raises HostLost, RemoteError.
         """
         backoff = Backoff(most=_MOST_S)
         while not interrupts.level and self.over is None:
             self.over = self.tick()
-            seen = self._poll(until)
+            try:
+                seen = self._poll(until, interrupts.once)
+            except Stopped:
+                return None
             if self._complete(seen):
                 return seen.ended
-            if self.services.runtime.monotonic() >= until + _OVERDUE_S:
+            if self.services.runtime.monotonic() >= limit + _OVERDUE_S:
                 raise RemoteError("the job is past its limit and its runner doesn't answer for it")
             if seen.data:
                 backoff.reset()
@@ -68,9 +73,9 @@ class Follower:
             raise HostLost("the machine was restarted while the job ran", blame=False)
         return seen.state == "done"
 
-    def _poll(self, until: float) -> Poll:
+    def _poll(self, until: float, stop: Event | None = None) -> Poll:
         offset = self.log.offset
-        seen = self.link.call(lambda r: remote_job.poll(r, self.folder, offset), until=until)
+        seen = self.link.call(lambda r: remote_job.poll(r, self.folder, offset), until=until, stop=stop)
         self._show(lambda: self.log.feed(seen.data))
         return seen
 

@@ -15,7 +15,7 @@ from gipper.lifecycle.arming import Guard
 from gipper.lifecycle.attempt import Attempt
 from gipper.lifecycle.bringing import CheckpointPlace, checkpoint_place, there, uploaded
 from gipper.lifecycle.deadlines import command_limit
-from gipper.lifecycle.link import Link
+from gipper.lifecycle.link import HostLost, Link
 from gipper.lifecycle.remote_job import JobPlan
 from gipper.remote import Manifest, Remote, Sent
 from gipper.values.estimates import Estimate
@@ -40,7 +40,7 @@ class Preparation:
         machine = self._wait()
         link = self._link()
         self._arm(machine)
-        env = a.work.preflight(a.services, a.rental, link.remote, a.work.job, machine)
+        env = self._checked(link.remote, machine)
         self._stop_if_asked("before the upload")
         deadline = a.services.runtime.monotonic() + a.limits.upload
         home = link.call(remote_job.home_folder, until=deadline, stop=a.interrupts.once)
@@ -50,6 +50,17 @@ class Preparation:
         self._stop_if_asked("before the job's start")
         self._start({**env, **self._checkpoint_env(deadline)})
 
+    def _checked(self, remote: Remote, machine: Machine) -> Mapping[str, str]:
+        """The preflight, left to itself once the user asks to stop: a check may wait for minutes."""
+        a = self.attempt
+        task = a.services.runtime.spawn(
+            "preflight", lambda: a.work.preflight(a.services, a.rental, remote, a.work.job, machine)
+        )
+        a.services.runtime.wait_any([task.done, a.interrupts.once])
+        if not task.done.is_set():
+            raise Stopped("asked to stop during the checks")
+        return task.result()
+
     def _wait(self) -> Machine:
         a = self.attempt
         a.services.reporter.step(f"waiting for {a.rental.provider.name} {a.rental.pod}")
@@ -58,7 +69,8 @@ class Preparation:
         a.timings.ready = ready.seconds
         self._write(PodReady(
             provider=a.rental.provider.name, pod=a.rental.pod, seconds=ready.seconds,
-            address=str(ready.remote.address), host_key=ready.remote.fingerprint,
+            address=ready.remote.address.host, port=ready.remote.address.port,
+            host_key=ready.remote.fingerprint,
         ))  # fmt: skip
         return as_offered(ready.machine, self.offer, a.work.job.pod.disk_gb or 0.0)
 
@@ -102,6 +114,9 @@ class Preparation:
             return self._link().call(send, until=deadline, stop=a.interrupts.once)
         except TransferError as error:
             raise Unsuitable(f"the inputs could not be sent: {a.services.redact(error.message)}") from error
+        except HostLost as error:
+            text = f"the inputs could not be sent: {a.services.redact(error.message)}"
+            raise HostLost(text, blame=error.blame, final=error.final) from error
 
     @property
     def _checkpoint(self) -> CheckpointPlace | None:

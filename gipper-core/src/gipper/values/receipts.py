@@ -166,6 +166,7 @@ class PodReady(Payload):
     pod: str
     seconds: float
     address: str
+    port: int
     host_key: str
 
 
