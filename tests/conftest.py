@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import shutil
 import signal
 import socket
 import time
@@ -23,6 +24,9 @@ _PRIVATE = re.compile(
 _REAL_CONNECT = socket.socket.connect
 _REAL_CONNECT_EX = socket.socket.connect_ex
 _LEAVE_S = 5.0
+# program → Debian's package. An ordinary user's PATH leaves out the folder of sshd.
+_NEEDED = {"sshd": "openssh-server", "ssh": "openssh-client", "gcc": "gcc", "rsync": "rsync"}
+_MORE_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 
 
 class BlockedConnect(RuntimeError):
@@ -60,7 +64,16 @@ def _guarded_connect_ex(self: socket.socket, address: Any) -> int:
     return _REAL_CONNECT_EX(self, address)
 
 
+def _missing() -> list[str]:
+    """Debian's packages of which the tests need a program that isn't here."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_MORE_FOLDERS))
+    return sorted({p for program, p in _NEEDED.items() if shutil.which(program, path=path) is None})
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if missing := _missing():
+        told = f"the tests need {', '.join(missing)}; type: sudo apt install openssh-server gcc rsync"
+        pytest.exit(told, returncode=pytest.ExitCode.USAGE_ERROR)
     _strip_environment()
     socket.socket.connect = _guarded_connect  # type: ignore[method-assign]
     socket.socket.connect_ex = _guarded_connect_ex  # type: ignore[method-assign]

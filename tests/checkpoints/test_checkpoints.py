@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 from support_fake import Listener
+from support_root import tmpfs
 from support_sshd import Relay, Sshd, wait_until
 
 from gipper.core import Gipper
@@ -256,11 +256,7 @@ def test_a_link_cut_during_a_sync_harms_nobody(behind: Stage, relay: Relay) -> N
 
 def test_a_full_disk_here_is_warned_once_and_tried_again(stage: Stage) -> None:
     """D-063: the old version stays, one warning for many failures; with room again the next sync is whole."""
-    disk = stage.folder / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", disk], check=False).returncode:
-        pytest.skip("may not mount a tmpfs here")
-    try:
+    with tmpfs(stage.folder / "disk", "3m") as disk:
         outputs = (Output(src="out", dst="disk/home"),)
         (disk / "ballast").write_bytes(bytes(2_000_000))
         task = stage.start(
@@ -276,8 +272,6 @@ def test_a_full_disk_here_is_warned_once_and_tried_again(stage: Stage) -> None:
         (disk / "ballast").unlink()
         wait_until((disk / "home/ck/b").exists, what="the big one is home")
         assert stage.end(task).outcome is Outcome.SUCCEEDED
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_unchanged_files_do_not_travel(behind: Stage, relay: Relay) -> None:

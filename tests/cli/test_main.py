@@ -48,6 +48,20 @@ def test_help_names_every_command_without_importing_it() -> None:
         assert entry.help in shown
 
 
+@pytest.mark.parametrize("words", [[], ["pod"], ["pod", "gpus"]])
+def test_help_is_a_word_too(words: list[str]) -> None:
+    """`gipper help X` prints what `gipper X --help` does."""
+    done = _gipper("help", *words)
+    assert done.returncode == 0 and done.stdout == _gipper(*words, "--help").stdout
+
+
+def test_no_line_of_the_help_is_cut() -> None:
+    """Commands of groups without a table have whole sentences, too."""
+    for group in (["ledger"], ["job"], ["pod", "reap-timer"]):
+        lines = _gipper(*group, "--help").stdout.decode().splitlines()
+        assert not [x for x in lines if x.endswith("...") and not x.startswith("Usage")]
+
+
 def test_module_and_script_are_one() -> None:
     """`python -m gipper` does what the script does."""
     done = subprocess.run(
@@ -61,10 +75,11 @@ def test_module_and_script_are_one() -> None:
     [
         (["ledgr"], "no command 'ledgr'; did you mean 'ledger'?", "gipper --help"),
         (["ledger", "verfy"], "no command 'verfy'; did you mean 'verify'?", "gipper ledger --help"),
+        (["run"], "no command 'run'; did you mean 'gipper pod run'?", "gipper --help"),
         (["--bogus"], "no such option", "gipper --help"),
         (["ledger", "--since", "soon"], "'soon' is no date", "gipper ledger --help"),
     ],
-    ids=["command", "subcommand", "option", "value"],
+    ids=["command", "subcommand", "of a group", "option", "value"],
 )
 def test_wrong_use_is_told_with_what_to_type(args: list[str], said: str, hint: str) -> None:
     """Wrong use: exit 2, one message with what was wrong, and the next step; no traceback."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gipper import jobfile
@@ -551,6 +552,8 @@ TREE = st.fixed_dictionaries(
 )
 
 
+# The tree is large, and the first draw compiles its strategies: on a busy machine that alone takes seconds.
+@hypothesis_settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(TREE)
 def test_no_job_file_ends_in_a_traceback(tree: Any) -> None:
     """Whatever stands under known keys, the rules answer with mistakes; a good job survives JSON."""

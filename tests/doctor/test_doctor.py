@@ -281,16 +281,27 @@ def test_the_timer(ward: Ward) -> None:
     """None though a key is set: a warning; installed: ok, with what it lacks; stopped: trouble."""
     _with_key(ward)
     missing = ward.one("timer")
-    assert (missing.level, missing.cure) == ("warning", "gipper pod reap-timer install")
+    assert missing.level == "warning" and "have this run every 15 minutes" in (missing.cure or "")
     tool = Path(ward.env["PATH"]) / "systemctl"
     tool.write_text("#!/bin/sh\nexit 0\n")
     tool.chmod(0o755)
+    assert ward.one("timer").cure == "gipper pod reap-timer install"
     reaptimer.install(Gipper(env=ward.env, registry=Registry()))
     found = ward.about("timer")
     assert [f.level for f in found] == ["ok", "warning", "warning"]
     assert "ACME_API_KEY" in found[1].text and found[2].cure == "loginctl enable-linger"
     tool.write_text('#!/bin/sh\n[ "$2" != is-active ]\n')
     assert ward.about("timer")[0].level == "trouble"
+
+
+def test_settings_with_mistakes_are_told_once(ward: Ward) -> None:
+    """Each check that needs the settings says that it was not made; the mistakes stand there once."""
+    file = Path(ward.env["GIPPER_CONFIG"])
+    file.parent.mkdir()
+    file.write_text("dialy = 3\n")
+    found = ward.findings()
+    assert sum("dialy" in f.text for f in found) == 1
+    assert {f.what for f in found if "not looked at" in f.text} >= {"plugins", "keys", "machines"}
 
 
 def test_an_accepted_gap_is_no_trouble(ward: Ward) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support_cli import Done, World
+from support_root import tmpfs
 
 GOOD = 'name = "x"\n[gpu]\ncount = 0\nproviders = ["local"]\n[run]\ncommand = "true"\n'
 
@@ -54,8 +55,8 @@ def test_a_job_file_that_is_a_folder(user: World) -> None:
 
 
 def test_an_unbuilt_provider_table_value(user: World) -> None:
-    """A provider named on the command line that isn't installed is refused with what to install."""
-    refused(user, user.gipper("pod", "run", user.job("true"), "--provider", "nope"), "nope", "gipper-nope")
+    """A provider named on the command line that isn't installed is refused with where to look."""
+    refused(user, user.gipper("pod", "run", user.job("true"), "--provider", "nope"), "nope", "gipper plugins")
 
 
 def test_a_job_file_with_a_bom_and_crlf(user: World) -> None:
@@ -85,12 +86,52 @@ def test_wrong_settings(user: World, text: str, words: list[str]) -> None:
     user.settings()
     user.config.write_text(text)
     refused(user, user.gipper("pod", "run", user.job("true")), *words)
+    for command in (["pod", "ls"], ["pod", "reap"], ["job", "check", "job.toml"]):
+        done = user.gipper(*command)
+        assert done.code == 2 and done.err.count(words[0]) == 1, done.all
 
 
 def test_d_046_a_missing_input(user: World) -> None:
     """An input that isn't there is told before anything is rented."""
     job = user.job("true", inputs=[{"src": "not-here", "dst": "x"}])
     refused(user, user.gipper("pod", "run", job), "not-here")
+
+
+def test_job_check_finds_what_a_run_would_refuse(user: World) -> None:
+    """A missing input and a secret without a value are mistakes; as JSON they are a list, with exit 2 too."""
+    job = user.job("true", inputs=[{"src": "not-here", "dst": "x"}], pod={"secrets": ["UNSET_TOKEN"]})
+    done = user.gipper("job", "check", job)
+    assert done.code == 2 and "inputs[0].src" in done.err and "UNSET_TOKEN" in done.err, done.all
+    told = json.loads(user.gipper("job", "check", "--json", job).out)
+    assert told["ok"] is False and len(told["problems"]) == 2
+    (user.work / "not-here").write_text("x")
+    done = user.gipper("job", "check", "--json", job, env={"UNSET_TOKEN": "a-value"})
+    assert done.code == 0 and json.loads(done.out)["ok"] is True
+
+
+def test_a_misspelt_provider_makes_no_run(user: World) -> None:
+    """A provider that isn't installed is told with the nearest one, and `pod cost` lists no run of it."""
+    done = user.gipper("pod", "run", "--provider", "locl", user.job("true"))
+    assert done.code == 2 and "did you mean local?" in done.err and "pip install" not in done.err, done.all
+    assert user.kinds() == []
+
+
+def test_nobody_to_ask_is_wrong_use(user: World) -> None:
+    """Where no market takes part: exit 2, what to install or to name, and no run."""
+    job = user.job("true", gpu={"count": 0})
+    for command in (["run"], ["run", "--dry-run"], ["estimate"]):
+        done = user.gipper("pod", *command, job)
+        assert done.code == 2 and '["local"]' in done.err and "set its key" in done.err, done.all
+    assert user.gipper("pod", "gpus").code == 2
+    assert user.kinds() == []
+
+
+def test_an_output_that_is_not_there_is_named_once(user: World) -> None:
+    """The line names the output once, and the place of the others is written without detours."""
+    outputs = [{"src": "results", "dst": "results"}, {"src": "out", "dst": "./x/../home-out"}]
+    done = user.gipper("pod", "run", user.job("mkdir out; touch out/a", outputs=outputs))
+    assert "results: not there" in done.err and "results: results" not in done.err, done.all
+    assert f"outputs: {user.work / 'home-out'} (1 file, 0 bytes)" in done.out, done.all
 
 
 def _without_rights(user: World, *args: object) -> Done:
@@ -127,14 +168,8 @@ def test_d_063_outputs_to_a_place_that_can_not_be_written(user: World) -> None:
 @pytest.fixture
 def tiny(user: World) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    assert os.geteuid() == 0, "these tests mount a file system: run them as root"
-    place = user.work / "tiny"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
-    try:
+    with tmpfs(user.work / "tiny", "1m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def test_a_full_data_folder(user: World, tiny: Path) -> None:
@@ -156,7 +191,7 @@ def test_d_063_outputs_to_a_full_place(user: World, tiny: Path) -> None:
     assert "No space left" in done.err and "gone: not listed" in done.out
     assert (tiny / "got" / "a").read_text() == "x\n"
     assert sorted(p.name for p in tiny.rglob("*")) == ["a", "got"]
-    assert f"outputs: {tiny / 'got'} (1 files, 2 bytes)" in done.out and f"{tiny / 'z'}" in done.err
+    assert f"outputs: {tiny / 'got'} (1 file, 2 bytes)" in done.out and f"{tiny / 'z'}" in done.err
     user.sound()
 
 

@@ -42,6 +42,7 @@ def test_d_060_asked_twice(user: World) -> None:
     assert done.code == 130, done.all
     assert not user.out("a").exists()
     assert "not collected, as asked" in done.err and "gone: not listed" in done.out
+    assert "gipper: bringing outputs home" not in done.err
     user.sound()
 
 

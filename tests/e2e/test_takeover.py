@@ -75,11 +75,28 @@ def test_detach_and_come_back(user: World) -> None:
     )
     run = str(user.receipts("run.start")[0].run)
     assert user.kinds()[-1] == "job.start" and len(user.machines()) == 1
+    _told_that_nobody_follows(user, run)
     done = user.gipper("pod", "attach", run)
     assert done.code == 0, done.all
+    assert user.gipper("pod", "logs", "-f", run).err == ""
+    done = user.gipper("pod", "stop", run)
+    assert done.code == 0 and "already over" in done.err, done.all
     assert user.out("a").read_text() == "done\n"
     assert user.ends() == ["succeeded"]
     user.sound()
+
+
+def _told_that_nobody_follows(user: World, run: str) -> None:
+    for words in (["logs"], ["logs", "-f"]):
+        done = user.gipper("pod", *words, run)
+        assert done.code == 0 and f"gipper pod attach {run}" in done.err, done.all
+    found = user.gipper("doctor").out
+    assert "nobody supervises local" in found and f"gipper pod attach {run}" in found, found
+    assert "no reap timer" in found
+    listed = user.gipper("pod", "ls").lines[1]
+    assert " 0.000 " in listed and " UTC " in listed
+    reaped = user.gipper("pod", "reap", "--dry-run").out
+    assert "nobody supervises it" in reaped and "dead" not in reaped, reaped
 
 
 def test_detach_needs_somebody_who_ends_the_machine(user: World) -> None:
@@ -112,6 +129,7 @@ def test_a_shell_on_the_machine_is_recorded(user: World) -> None:
         capture_output=True, timeout=30, check=False,
     )  # fmt: skip
     assert b"hello-42" in shell.stdout, shell
+    assert f"gipper/{run}/work".encode() in shell.stderr, shell
     assert len(user.receipts("shell")) == 1
     running.signal(signal.SIGINT)
     assert running.wait().code == 130

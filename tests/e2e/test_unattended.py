@@ -18,7 +18,7 @@ def test_d_069_a_reaper_leaves_it_alone_before_its_end(orphans: dict[str, Orphan
     for words in (["pod", "reap", "--dry-run"], ["pod", "reap"]):
         done = user.gipper(*words)
         assert done.code == 0, done.all
-        assert f"left local {orphan.machine}" in done.out and "client is dead" in done.out
+        assert f"left local {orphan.machine}" in done.out and "nobody supervises it" in done.out
     assert user.kinds() == before
     assert len(user.machines()) == 1
     assert "running" in user.gipper("pod", "ls").out

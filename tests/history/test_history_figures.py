@@ -11,7 +11,7 @@ import pytest
 from history_world import MB, NOW, Trail, told
 
 from gipper.cost_client import Client
-from gipper.cost_history import DEFAULT_SIGMA, Failures, History, Spread
+from gipper.cost_history import DEFAULT_SIGMA, Failures, History, Sourced, Spread
 from gipper.costs import CostModel
 from gipper.estimate_wire import estimate
 from gipper.history_report import calibration_lines, machine_lines, provider_lines
@@ -66,7 +66,7 @@ def test_links_by_machine_country_and_provider(trail: Trail) -> None:
     for _ in range(3):
         trail.rent(host="h2", region="SE", brought=[(100 * MB, 4.0)])
     history = trail.history()
-    assert history.link_mbps("acme", "h1", "US", "up") == (100.0, "measured on this machine, 1 rentals")
+    assert history.link_mbps("acme", "h1", "US", "up") == (100.0, "measured on this machine, 1 rental")
     assert history.link_mbps("acme", "new", "SE", "up") == (200.0, "measured in SE, 3 rentals")
     assert history.link_mbps("acme", "new", "US", "up") == (200.0, "measured on this provider, 4 rentals")
     assert history.link_mbps("acme", None, None, "down") is None
@@ -236,6 +236,30 @@ def test_set_up_is_what_the_measured_phases_leave(trail: Trail) -> None:
     assert off("wall") == [pytest.approx(math.log(180 / 220))]
 
 
+def test_set_up_is_learnt_where_it_was_measured(trail: Trail) -> None:
+    """The median of a workload's succeeded runs once three have it, on whichever machine; no other's."""
+    for seconds in (10.0, 40.0):
+        trail.rent(actual={"compute": 1.0, "setup": seconds, "wall_s": 500.0})
+    trail.rent(actual={"compute": 1.0, "setup": None, "wall_s": 500.0})
+    trail.rent(actual={"setup": 900.0, "wall_s": 950.0}, outcome="failed")
+    assert trail.history().setup_s("train") is None
+    trail.rent(provider="emca", actual={"compute": 1.0, "setup": 20.0})
+    assert trail.history().setup_s("train") == Sourced(20.0, "history: 3 runs")
+    assert trail.history().setup_s("other") is None
+
+
+def test_a_measured_set_up_is_shared_with_the_downloads_in_it(trail: Trail) -> None:
+    """What the job fetched while it set up isn't learnt as set-up: the estimate would count it twice."""
+    forecast = told(ready=30.0, setup=60.0, fetch=20.0, compute=100.0)
+    actual = {"ready": 30.0, "setup": 40.0, "compute": 100.0, "wall_s": 500.0}
+    for _ in range(3):
+        trail.rent(told=forecast, actual=actual)
+    history = trail.history()
+    assert history.setup_s("train") == Sourced(30.0, "history: 3 runs")
+    assert history.window.off("setup") == [pytest.approx(math.log(0.5))] * 3
+    assert history.window.off("fetch") == [pytest.approx(math.log(0.5))] * 3
+
+
 def test_the_estimate_of_the_machine_that_ran_is_graded(trail: Trail) -> None:
     """Of two tries the second one's estimate is compared, though nothing is told at the run's end."""
     trail.rent(
@@ -286,7 +310,7 @@ def test_receipts_of_another_shape_teach_nothing(trail: Trail) -> None:
 
 
 def test_provider_lines(trail: Trail) -> None:
-    """Counts, risk for a new machine, medians, factor, clean-ups that aren't proved, reasons counted."""
+    """Counts, p_fail of a new machine, medians, factor, clean-ups that aren't proved, reasons counted."""
     for _ in range(2):
         trail.rent(usd="1", bills=[("1.5", {})], brought=[(100 * MB, 8.0)])
     trail.rent(
@@ -296,7 +320,7 @@ def test_provider_lines(trail: Trail) -> None:
     trail.add("run2", PodReappeared(provider="acme", pod="p2", listed=NOW))
     (line,) = provider_lines(trail.history())
     assert (line.provider, line.rentals, line.good, line.bad, line.unconfirmed) == ("acme", 4, 2, 1, 2)
-    assert line.risk == pytest.approx((1 + 0.5) / (3 + 5))
+    assert line.p_fail == pytest.approx((1 + 0.5) / (3 + 5))
     assert (line.ready_s, line.up_mbps, line.down_mbps, line.billed_factor) == (30.0, 100.0, None, 1.5)
     assert line.reasons == (("GPU busy", 1),)
 
@@ -314,7 +338,7 @@ def test_machine_lines(trail: Trail) -> None:
         ("bad", 1, 1, "RTX 4090"),
     ]
     provider = (1 + 0.5) / (5 + 5)
-    assert lines[1].chance == pytest.approx((1 + 2 * provider) / 3)
+    assert lines[1].p_fail == pytest.approx((1 + 2 * provider) / 3)
 
 
 def test_calibration_lines(trail: Trail) -> None:

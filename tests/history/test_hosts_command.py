@@ -40,10 +40,24 @@ def test_hosts_shows_providers_reasons_and_machines(recent: Trail) -> None:
     recent.rent(provider="gone-plugin", host="m1", blame="host", started=False, why=long)
     recent.rent(provider="gone-plugin", host="m1")
     lines = _hosts().splitlines()
-    assert lines[0].split()[:5] == ["provider", "rentals", "good", "bad", "risk"]
-    assert lines[1].split()[:5] == ["gone-plugin", "2", "1", "1", "0.21"]
+    assert lines[0].split()[:5] == ["provider", "rentals", "good", "bad", "p_fail"]
+    assert lines[1].split()[:5] == ["gone-plugin", "2", "1", "1", "0.2143"]
     assert lines[2] == "gone-plugin bad: 1 x " + long[:107] + "..."
-    assert lines[-1].split() == ["gone-plugin", "m1", "2", "1", "0.36", "RTX", "4090"]
+    assert lines[-1].split() == ["gone-plugin", "m1", "2", "1", "0.3571", "RTX", "4090"]
+
+
+def test_hosts_and_estimate_tell_the_same_chance(recent: Trail, own_folders: Path) -> None:
+    """From one ledger: a provider's p_fail is that of a new machine's estimate, a machine's is its own."""
+    recent.rent(host="host-o1")
+    plan = _launch(own_folders).plan(0)
+    estimates = {ranked.offer.id: ranked.estimate.p_fail for ranked in plan.ranked}
+    found = json.loads(_hosts("--json"))
+    (provider,), (machine,) = found["providers"], found["machines"]
+    assert provider["p_fail"] == estimates["o2"] == pytest.approx(0.5 / 6)
+    assert machine["p_fail"] == estimates["o1"] == pytest.approx(2 * 0.5 / 6 / 3)
+    lines = [line.split() for line in _hosts().splitlines() if line]
+    assert (lines[0][4], lines[1][4]) == ("p_fail", f"{estimates['o2']:.4f}")
+    assert (lines[2][4], lines[3][4]) == ("p_fail", f"{estimates['o1']:.4f}")
 
 
 def test_hosts_of_one_provider(recent: Trail) -> None:

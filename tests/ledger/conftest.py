@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support_root import tmpfs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,11 +15,5 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    assert os.geteuid() == 0, "these tests mount a file system: run them as root"
-    place = tmp_path / "disk"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
-    try:
+    with tmpfs(tmp_path / "disk", "1m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sqlite3
 import stat
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ledger_world import RUN, filled, note, opened, settle, texts
+from support_root import need_root
 
 from gipper import ledger
 from gipper.errors import LedgerError
@@ -203,7 +203,7 @@ def test_not_a_folder_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_an_unwritable_folder_is_a_clear_error_and_still_readable(tmp_path: Path) -> None:
     """Another user's ledger: writing ends in LedgerError; it can be read without write access."""
-    assert os.geteuid() == 0, "this test drops root to another user: run it as root"
+    need_root("to become another user")
     filled(tmp_path / "data", 2)
     settle(tmp_path / "data")
     for path in [tmp_path / "data", *(tmp_path / "data").iterdir()]:

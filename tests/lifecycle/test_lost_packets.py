@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support_root import cannot, need_program, need_root
 
 NOTICED_S = 30.0
 SCRIPT = Path(__file__).with_name("lost_packets.py")
@@ -41,9 +41,9 @@ def _wire(one: str, other: str, net: str) -> None:
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """Client, router and machine in a row; skipped where this user may not make networks."""
-    if os.getuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("needs root and iproute2 to make networks")
+    """Client, router and machine in a row."""
+    need_root("to make networks")
+    need_program("ip")
     made = Network(*(f"gp{os.getpid()}{letter}" for letter in "crm"))
     names = (made.client, made.router, made.machine)
     try:
@@ -51,7 +51,7 @@ def network() -> Iterator[Network]:
             for name in names:
                 _ip("netns", "add", name)
         except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+            cannot(f"no network namespaces here: {error.stderr.decode().strip()}")
         for name in names:
             _ip("-n", name, "link", "set", "lo", "up")
         _wire(made.client, made.router, "10.77.1")

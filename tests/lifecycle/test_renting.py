@@ -212,3 +212,14 @@ def _spent(svc: Services, run: str, usd: str) -> None:
         provider="acme", pod=run, usd=Decimal(usd), seconds=1.0, usd_h=Decimal("0.30"), basis="computed"
     )
     svc.ledger.append(spend, run=run)
+
+
+def test_another_runs_machine_is_never_ended(tmp_path: Path) -> None:
+    """A market that answers with somebody else's machine, young and well named: it is left alone, exit 5."""
+    stage = staged(tmp_path)
+    other = str(MachineName(inst="11111", run="0000000001", attempt=1, end=stage.renting.request.end))
+    stage.market.script("rent", "misnamed")
+    stage.market.boot = lambda machine: setattr(machine, "name", other) or ()  # type: ignore[func-returns-value]
+    error = stage.rent()
+    assert isinstance(error, NotProvedGone)
+    assert [m.name for m in stage.market.alive()] == [other]

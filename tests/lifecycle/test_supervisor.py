@@ -12,13 +12,14 @@ from stubs.gpu_stubs import GpuStubs, build_driver
 from support_sshd import Sshd
 from support_stage import Stage, staged
 
+from gipper.cli.closing import tell_end
 from gipper.cost_history import NoHistory
 from gipper.errors import BadHost
 from gipper.launch import Launch
 from gipper.lifecycle.services import Interrupts
 from gipper.outcomes import Outcome
 from gipper.testing import FakeMachine
-from gipper.values.jobs import Budget, Output
+from gipper.values.jobs import Budget, Output, Pod, RunTable
 from gipper.values.machines import Address
 
 
@@ -98,6 +99,30 @@ def test_d_055_a_failed_job_is_told_and_salvaged(
     assert (tmp_path / "out" / "x").read_text() == "1\n"
     assert stage.market.alive() == []
     assert stage.blames() == [None]
+
+
+@pytest.mark.parametrize("end", ["true", "exit 7"])
+def test_a_setup_that_succeeded_is_timed(
+    tmp_path: Path, sshd: Sshd, capsys: pytest.CaptureFixture[str], end: str
+) -> None:
+    """Its seconds stand in run.end's `actual` and in the line of phases, apart from the command's."""
+    run = RunTable(command=f"mkdir out; {end}", setup="sleep 0.3")
+    stage = staged(tmp_path, sshd, run=run)
+    result = stage.run()
+    (ended,) = stage.launch.gipper.ledger.read(kinds={"run.end"})
+    assert ended["actual"]["setup"] == result.timings.setup >= 0.3
+    assert ended["actual"]["compute"] == result.timings.compute is not None
+    tell_end(result, tmp_path / "log")
+    told = capsys.readouterr()
+    assert f"setup {result.timings.setup:.1f} s" in told.out + told.err
+
+
+def test_a_runner_that_tells_nothing_of_setup_is_understood(tmp_path: Path, sshd: Sshd) -> None:
+    """A run that an earlier gipper began has no such file, nor has a job without setup: None, not 0."""
+    result = staged(tmp_path, sshd).run()
+    assert result.outcome is Outcome.SUCCEEDED
+    assert result.timings.setup is None
+    assert result.job is not None and result.job.setup_s is None
 
 
 def test_d_056_children_do_not_outlive_the_limit(tmp_path: Path, sshd: Sshd) -> None:
@@ -267,3 +292,29 @@ def test_a_long_check_does_not_keep_the_user_waiting(tmp_path: Path, sshd: Sshd)
     assert stage.market.alive() == []
     (asked,) = stage.launch.gipper.ledger.read(kinds={"pod.terminate"})
     assert asked["blame"] is None
+
+
+def test_a_jobs_variables_cannot_touch_the_runner(tmp_path: Path, sshd: Sshd) -> None:
+    """Whatever pod.env names, the limit holds, the sweep finds the job's daemons and the tools are found."""
+    marker = tmp_path / "daemon.pid"
+    names = ("command_s", "setup_s", "grace", "run", "here", "shell", "into", "began", "rc", "late", "PATH")
+    command = (
+        f'/usr/bin/setsid /bin/sh -c "echo \\$\\$ > {marker}; exec /bin/sleep 600" &\n'
+        "/bin/mkdir out; echo $command_s $PATH > out/x; /bin/sleep 600"
+    )
+    pod = Pod(env={name: "/nowhere" if name == "PATH" else "77777" for name in names})
+    stage = staged(tmp_path, sshd, command, budget=Budget(max_hours=2 / 3600), pod=pod)
+    result = stage.run()
+    assert result.outcome is Outcome.TIMEOUT, result.reason
+    assert (tmp_path / "out" / "x").read_text() == "77777 /nowhere\n"
+    assert not _runs(int(marker.read_text()))
+
+
+def test_a_very_long_command_runs(tmp_path: Path, sshd: Sshd) -> None:
+    """80 kB of quotes: nothing is refused after a machine was rented."""
+    quotes = "'\"'\"" * 20_000
+    command = f"mkdir out; cat > out/x <<'END'\n{quotes}\nEND\n"
+    stage = staged(tmp_path, sshd, command)
+    result = stage.run()
+    assert result.outcome is Outcome.SUCCEEDED, result.reason
+    assert (tmp_path / "out" / "x").read_text() == quotes + "\n"

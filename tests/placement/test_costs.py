@@ -44,6 +44,9 @@ class Lessons(NoHistory):
     def compute_s(self, workload, gpu):
         return self.known.get((workload, gpu))
 
+    def setup_s(self, workload):
+        return self.known.get(("setup", workload))
+
     def billing_factor(self, provider):
         return self.known.get("billing")
 
@@ -155,6 +158,24 @@ def test_compute_takes_the_best_source(offer, job):
         assert model(one, seen, **client).phases(
             offer(gpu="NVIDIA GeForce RTX 4090")
         ).compute == pytest.approx(expected)
+
+
+def test_setup_takes_the_best_source(offer, job):
+    """placement.setup_s, then history, then 0 where nothing can run before the command, then 120 s."""
+    run, told = RunTable(command="true", setup="make"), Placement(setup_s=7)
+    seen = Lessons()
+    seen.known[("setup", "w")] = Sourced(33.0, "history: 3 runs")
+    bare = attrs.evolve(INFO, bootstrap=False)
+    cases = [
+        (job(run=run, workload="w", placement=told), bare, 7, "placement.setup_s"),
+        (job(run=run, workload="w"), bare, 33, "history: 3 runs"),
+        (job(workload="w"), bare, 0, "no run.setup"),
+        (job(workload="w"), INFO, 120, "usual set-up time"),
+        (job(run=run), bare, 120, "usual set-up time"),
+    ]
+    for one, info, seconds, source in cases:
+        found = estimate(model(one, seen, info), offer())
+        assert (found.phases.setup, found.basis["setup"]) == (seconds, source)
 
 
 def test_a_throughput_of_nothing_is_wrong_use():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from stubs.gpu_stubs import build_driver
 from stubs.gpu_world import SHELLS, TOOLS, World, make_world
+from support_root import need_program
 
 from gipper.core import Gipper
 
@@ -30,8 +31,7 @@ def world(tmp_path: Path, built: Path) -> World:
 def any_shell(request: pytest.FixtureRequest, tmp_path: Path, built: Path) -> World:
     """A good machine whose /bin/sh is one of several; busybox brings its own tools."""
     shell = SHELLS[request.param]
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"no {shell[0]} here")
+    need_program(shell[0])
     found = make_world(tmp_path, built)
     found.remote.shell = (shutil.which(shell[0]) or "", *shell[1:])
     if request.param == "busybox":

@@ -109,12 +109,12 @@ def test_a_straight_run_is_proved(stage: Stage) -> None:
     assert told[0] == f"run {RUN} (job): succeeded"
     assert told[1] == f"machine {rental.pod} (acme, {stage.name}): proved gone"
     assert "2026-01-01 00:00:00.000 UTC at $0.4000/h" in told[2]
-    assert "00:01:30.000 UTC (the run is over): accepted at 2026-01-01 00:01:30.000 UTC" in told[3]
+    assert "the run is over: accepted at 2026-01-01 00:01:30.000 UTC, recorded 2026-01-01 00:01:30" in told[3]
     assert "described" in told[4] and "00:01:30.000 UTC: gone" in told[4]
     assert "00:01:30.000 UTC and 2026-01-01 00:01:31.000 UTC" in told[5]
     assert "not yet once more" in told[6]
     assert "$0.010000 for 90 s (computed)" in told[7]
-    assert told[-1].startswith("proved: 1 machine(s) rented, all gone; $0.010000")
+    assert told[-1].startswith("proved: 1 machine rented, all gone; $0.010000")
     assert done.stderr == ""
 
 
@@ -126,6 +126,7 @@ def test_json_holds_the_same(stage: Stage) -> None:
     assert (found["run"], found["proved"], found["doubts"], found["gaps"]) == (RUN, True, [], [])
     (machine,) = found["machines"]
     assert (machine["pod"], machine["proved"], machine["spend_usd"]) == (rental.pod, True, 0.01)
+    assert set(machine["asked"][0]) == {"recorded", "why", "answer", "answered"}
     assert machine["gone"][0]["listings"] == ["2026-01-01T00:01:30Z", "2026-01-01T00:01:31Z"]
 
 
@@ -160,7 +161,7 @@ def test_a_twin_has_its_own_proof(stage: Stage) -> None:
     assert done.returncode == 0
     assert f"machine {twin.id} (acme, {stage.name}): proved gone" in done.stdout
     assert "(found by its name)" in done.stdout
-    assert "2 machine(s) rented, all gone" in done.stdout
+    assert "2 machines rented, all gone" in done.stdout
 
 
 def _tamper(folder: Path, statement: str) -> None:
@@ -275,7 +276,7 @@ def test_a_recheck_and_a_bill_are_shown(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "told"),
-    [(-10, 20, "after the listings that lacked it"), (10, None, "1 listing(s) where two are needed")],
+    [(-10, 20, "after the listings that lacked it"), (10, None, "1 listing where two are needed")],
 )
 def test_weak_evidence_is_no_proof(stage: Stage, first: int, second: int | None, told: str) -> None:
     """`pod.terminated` alone isn't believed: two listings, begun after the market's answer, or no proof."""

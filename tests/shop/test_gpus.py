@@ -94,3 +94,7 @@ def test_local_takes_part_when_named(shopper: World) -> None:
     """`local` is asked only by name; without a GPU it says why it has nothing."""
     done = shopper.gipper("pod", "gpus", "--provider", "local")
     assert "local" in done.all
+    if done.code:
+        assert done.code == 3 and "this machine's own GPUs" in done.err and "--count 0" in done.err
+    without = shopper.gipper("pod", "gpus", "--provider", "local", "--count", "0")
+    assert without.code == 0 and "local" in without.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support_root import need_bash_login
 from support_sshd import Sshd, wait_until
 
 from gipper.errors import CommandTimeout, ConnectionLost, RemoteError
@@ -100,6 +101,7 @@ def test_d_052_detached(remote: SshRemote) -> None:
 
 def test_d_035_chatty_shells(tmp_path: Path, dial: Dial) -> None:
     """Start files that print on both streams and a banner of 40 lines change no byte of an answer."""
+    need_bash_login()
     banner = tmp_path / "banner"
     banner.write_text("".join(f"line {i} of {{a banner\n" for i in range(40)))
     with Sshd(tmp_path / "sshd", extra=[f"Banner {banner}"]) as sshd:
@@ -126,6 +128,7 @@ def test_d_035_chatty_shells(tmp_path: Path, dial: Dial) -> None:
 
 def test_start_file_that_exits_is_a_failure(sshd: Sshd, dial: Dial) -> None:
     """Status 0 without our marker means that the command never ran, and is told with the shell's words."""
+    need_bash_login()
     (sshd.home / ".bashrc").write_text("echo this account is closed; exit 0\n")
     remote = dial(sshd.target())
     with pytest.raises(RemoteError, match="this account is closed") as caught:

@@ -99,6 +99,10 @@ def test_no_systemd_and_no_cron(user: User) -> None:
     assert reaptimer.show(user.gipper())[0][1].strip() in (caught.value.hint or "")
     done = _cli(user, "install")
     assert done.returncode == 2 and "-m gipper pod reap" in done.stderr
+    assert "neither a systemd" in _cli(user, "show").stdout
+    done = _cli(user, "status")
+    assert done.returncode == 2 and "-m gipper pod reap" in done.stderr
+    assert "reap-timer install" not in done.stderr
 
 
 def test_without_a_cron_daemon_a_line_counts_for_nothing(user: User) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support_root import tmpfs
 
 from gipper.errors import CommandTimeout, ConnectionLost
 from gipper.runtime import RealRuntime
@@ -130,16 +131,9 @@ def see() -> Callable[[Path], dict[bytes, tuple[str, int, bytes, int]]]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A tmpfs of 4 MiB; skipped where this user may not mount."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], capture_output=True)
-    if done.returncode != 0:
-        pytest.skip("may not mount a tmpfs here")
-    try:
+    """A file system of 4 MiB."""
+    with tmpfs(tmp_path / "disk", "4m") as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.fixture

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from support_root import as_ordinary_user, need_program
 
 from gipper.errors import TransferError
+from gipper.runtime import RealRuntime
 from gipper.transfer.download import fetch_stream
 from gipper.transfer.inputs import survey
+from gipper.transfer.scripts import upload
+from gipper.transfer.tarwrite import TarWriter
 from gipper.transfer.upload import send_stream
 from gipper.values.jobs import Input
 
@@ -20,10 +24,7 @@ APPLETS = ("tar", "find", "stat", "df", "du", "tail", "cut", "mkdir", "wc")
 @pytest.fixture
 def busybox(tmp_path, open_local):
     """A channel with nothing but busybox on its PATH."""
-    real = shutil.which("busybox")
-    if real is None:
-        assert not os.environ.get("CI"), "busybox must be installed in CI"
-        pytest.skip("no busybox here")
+    real = need_program("busybox")
     folder = tmp_path / "busybox"
     folder.mkdir()
     for name in APPLETS:
@@ -57,6 +58,34 @@ def test_a_tree_goes_up_twice_and_comes_back(tmp_path, busybox, runtime, top, se
     fetched = fetch_stream(busybox, str(tmp_path), "up", tmp_path / "down", runtime=runtime)
     assert fetched.whole
     assert see(tmp_path / "up") == see(top) == see(tmp_path / "down")
+
+
+@pytest.mark.parametrize("tar", ["gnu", "busybox"])
+def test_modes_arrive_for_an_ordinary_user(tar, open_folder):
+    """Without root too, tar keeps each mode whatever the umask; what the job file names is 0755."""
+    program = need_program("tar" if tar == "gnu" else "busybox")
+    top, up, tools = open_folder / "in", open_folder / "home" / "up", open_folder / "tools"
+    (top / "d").mkdir(parents=True)
+    for name, mode in (("plain", 0o644), ("d/script", 0o775), ("d/closed", 0o604), ("d", 0o770)):
+        (top / name).touch()
+        (top / name).chmod(mode)
+    for folder in (up.parent, tools):
+        folder.mkdir()
+    up.parent.chmod(0o777)
+    (tools / "tar").symlink_to(program)
+    job = [Input(src=str(top), dst="x/y")]
+    manifest = survey(job, top, scanner=None, classify=None, progress=None, runtime=RealRuntime()).manifests
+    script = upload(str(up), "mark", kib=1, files=1)
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], input=b"".join(TarWriter(manifest["."]).blocks()), capture_output=True,
+        env={"PATH": f"{tools}:{os.environ['PATH']}"}, check=False, cwd="/", **as_ordinary_user(),
+    )  # fmt: skip
+    assert done.stdout == b"mark 0\n", done.stderr
+    modes = {str(p.relative_to(up)): p.stat().st_mode & 0o777 for p in [up, *up.rglob("*")]}
+    assert modes == {
+        ".": 0o700, "x": 0o755, "x/y": 0o755, "x/y/d": 0o770, "x/y/plain": 0o644,
+        "x/y/d/script": 0o775, "x/y/d/closed": 0o604,
+    }  # fmt: skip
 
 
 def test_one_file_comes_back(tmp_path, busybox, runtime, top):

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support_root import need_program
 
 from gipper.errors import ConfigError, ConnectionLost, Stopped, TransferError
 from gipper.redact import KeyScanner
@@ -65,10 +66,7 @@ def tools(request, tmp_path, open_local):
     """A machine with GNU's tools, and one with busybox's."""
     if request.param == "gnu":
         return open_local
-    real = shutil.which("busybox")
-    if real is None:
-        assert not os.environ.get("CI"), "busybox must be installed in CI"
-        pytest.skip("no busybox here")
+    real = need_program("busybox")
     folder = tmp_path / "busybox"
     folder.mkdir()
     for name in APPLETS:

@@ -314,7 +314,7 @@ def test_d_063_a_destination_that_cannot_be_written_is_named(open_folder):
     closed.mkdir(mode=0o555)
     code = """
         import os, sys
-        sys.path.insert(0, sys.argv[1])
+        sys.path[:0] = [sys.argv[1], os.path.dirname(sys.argv[1])]
         from pathlib import Path
         from conftest import LocalChannel
         from gipper.errors import TransferError

@@ -172,7 +172,7 @@ class Gipper:
 
         team = self.registry.load_team_plugins()
         self._tell_problems()
-        return plugin_set(builtin=builtin.modules(), team=team)
+        return plugin_set(builtin=(*builtin.modules(), *builtin.rules()), team=team)
 
     def services(self, reporter: Reporter) -> Services:
         """What the steps of a run are handed."""
@@ -193,6 +193,8 @@ class Gipper:
         """Handles of `names`, or of all installed ones: of those, an unusable one is told and left out."""
         if names is not None:
             return [self.provider(name) for name in names]
+        # A mistake in the settings is everybody's: no provider is left out because of it.
+        _ = self.loaded_settings
         usable = []
         for name in self.registry.provider_names():
             try:

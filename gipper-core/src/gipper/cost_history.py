@@ -57,6 +57,9 @@ class History(Protocol):
     def compute_s(self, workload: str, gpu: str) -> Sourced | None:
         """Median seconds of succeeded runs of `workload` on a model (named as `gpus.model_name` does)."""
 
+    def setup_s(self, workload: str) -> Sourced | None:
+        """Median measured seconds of `run.setup` in succeeded runs of `workload` (3 or more)."""
+
     def billing_factor(self, provider: str) -> Sourced | None:
         """Billed over computed of the provider's rentals that have both (3 or more)."""
 
@@ -85,6 +88,9 @@ class NoHistory:
         return None
 
     def compute_s(self, _workload: str, _gpu: str) -> Sourced | None:
+        return None
+
+    def setup_s(self, _workload: str) -> Sourced | None:
         return None
 
     def billing_factor(self, _provider: str) -> Sourced | None:

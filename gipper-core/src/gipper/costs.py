@@ -78,9 +78,7 @@ class CostModel:
         place = job.placement
         self.objective: Objective = "latency" if place.profile == "interactive" else place.objective
         self.hour_value = hour_value(self.objective, client.hour_value_usd)
-        self.setup = _first(
-            _given(place.setup_s, "placement.setup_s"), Sourced(DEFAULT_SETUP_S, "usual set-up time")
-        )
+        self.setup = setup_s(job, info, history)
         self.upload_gb = upload_gb(place, client)
         self.fetch_gb = place.setup_download_gb or 0.0
         self.download_gb = place.download_gb or 0.0
@@ -259,6 +257,22 @@ def upload_gb(place: Placement, client: Client) -> Sourced:
         _given(place.upload_gb, "placement.upload_gb"),
         Sourced(counted / 1e9, "size of the inputs") if counted is not None else None,
         Sourced(0.0, "inputs not counted"),
+    )
+
+
+def setup_s(job: Job, info: ProviderInfo, history: History) -> Sourced:
+    """Seconds between the upload and the command, from the best source that there is.
+
+    What past runs of the workload took comes before the flat 120 s, which is learnt from nothing. It is 0
+    where a job has no `run.setup` and the provider's machines get no bootstrap: nothing runs then, and
+    120 s would outweigh a job of seconds, in its dollars and in its score.
+    """
+    own = job.run.setup is not None
+    return _first(
+        _given(job.placement.setup_s, "placement.setup_s"),
+        history.setup_s(job.workload or job.name) if own else None,
+        Sourced(0.0, "no run.setup") if not own and not info.bootstrap else None,
+        Sourced(DEFAULT_SETUP_S, "usual set-up time"),
     )
 
 

@@ -12,22 +12,28 @@ from gipper import diagnosis_places as places
 from gipper.diagnosis_finding import Check, Finding, trouble, warning, well
 from gipper.diagnosis_timer import timer
 from gipper.errors import GipperError
+from gipper.installation import owner_alive
+from gipper.values.receipts import Owner
 
 if TYPE_CHECKING:
     from gipper.core import Gipper
+    from gipper.lifecycle.book import Book, PodRecord
 
 __all__ = ["Finding", "examine"]
 
 
 def examine(gipper: Gipper) -> Iterator[Finding]:
     """Every check in order; one that fails by itself is a finding and doesn't stop the others."""
+    told: set[str] = set()
     for check in _CHECKS:
         name = check.__name__.strip("_").replace("_", " ")
         try:
             yield from check(gipper)
         except GipperError as error:
             text = gipper.redactor.text(error.message)
-            yield Finding(level="trouble", what=name, text=text, cure=error.hint)
+            shown = "not looked at, for a reason that stands above" if text in told else text
+            told.add(text)
+            yield Finding(level="trouble", what=name, text=shown, cure=error.hint)
         except OSError as error:
             text = f"{error.filename or 'a file'} can't be looked at: {error.strerror or error}"
             yield trouble(name, text, "mend its permissions")
@@ -62,8 +68,27 @@ def _rented(gipper: Gipper) -> Iterator[Finding]:
     for record in late:
         which = f"{record.provider} {record.name}"
         yield trouble("machines", f"{which} is past its end and not proved gone", "gipper pod reap")
-    if not late:
+    alone = [r for r in book.open_pods() if r not in late and not _supervised(gipper, book, r)]
+    for record in alone:
+        which = f"{record.provider} {record.name}, which ends at {record.end:%Y-%m-%d %H:%M} UTC"
+        yield warning(
+            "machines", f"nobody supervises {which}",
+            f"gipper pod attach {record.run} goes on with it; gipper pod reap ends it past its end",
+        )  # fmt: skip
+    if not late and not alone:
         yield well("machines", f"{len(book.open_pods())} open in the ledger, none past its end")
+
+
+def _supervised(gipper: Gipper, book: Book, record: PodRecord) -> bool:
+    from gipper.lifecycle.runfolder import RunFolder
+
+    if gipper.run_folder(record.run).is_dir():
+        lock = RunFolder(gipper.run_folder(record.run)).lock()
+        if lock is None:
+            return True
+        lock.release()
+    run = book.runs.get(record.run)
+    return run is not None and owner_alive(Owner(**run.owner)) != "dead"
 
 
 def _tools(gipper: Gipper) -> Iterator[Finding]:

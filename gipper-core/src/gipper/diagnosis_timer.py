@@ -15,13 +15,15 @@ _INSTALL: Final = "gipper pod reap-timer install"
 
 def timer(gipper: Gipper) -> Iterator[Finding]:
     """The timer of this data folder."""
-    from gipper.reaptimer import status, warnings
+    from gipper.reaptimer import advice, status, warnings
 
     found = status(gipper)
     if not found:
-        needed = [p for p in gipper.providers() if p.key_name is not None and p.has_key()]
         text = "no reap timer: nobody ends a machine whose client died but the machine itself"
-        yield warning("timer", text, _INSTALL) if needed else well("timer", "none, and no market has a key")
+        if _needed(gipper):
+            yield warning("timer", text, advice(gipper))
+        else:
+            yield well("timer", "none, no machine is open, and no market has a key")
     for one in found:
         if not one.active:
             yield trouble("timer", f"{one.kind} {one.where} is installed, but doesn't run", _INSTALL)
@@ -31,3 +33,10 @@ def timer(gipper: Gipper) -> Iterator[Finding]:
             yield well("timer", f"{one.kind} {one.where}, every 15 minutes")
         for text, cure in warnings(gipper, one.kind):
             yield warning("timer", text, cure)
+
+
+def _needed(gipper: Gipper) -> bool:
+    from gipper.lifecycle.book import KINDS, Book
+
+    keyed = any(p.key_name is not None and p.has_key() for p in gipper.providers())
+    return keyed or bool(Book.of(gipper.ledger.read(kinds=KINDS)).open_pods())

@@ -12,6 +12,7 @@ from gipper.costs import CostModel, Figures, Where, bandwidth_known, link_source
 from gipper.countries import centroid
 from gipper.values.estimates import PHASES, CostAdjustment, Estimate, Interval, Phases
 from gipper.values.offers import Offer
+from gipper.wording import counted
 
 _EARTH_KM: Final = 6371.0
 
@@ -138,7 +139,7 @@ def basis(model: CostModel, offer: Offer, f: Figures) -> dict[str, str]:
         "compute": model.compute(offer.gpu).source,
         "download": "client_download_mbps x efficiency" if f.up_mbps < f.up_host_mbps else up,
         "billing_factor": model.billing.source,
-        "p_fail": f"{rentals} rentals of this provider" if rentals else "no rentals yet",
+        "p_fail": f"{counted(rentals, 'rental')} of this provider" if rentals else "no rentals yet",
     }
 
 

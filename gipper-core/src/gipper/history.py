@@ -18,6 +18,7 @@ from gipper.history_summary import Summary
 from gipper.history_window import Market, Window
 from gipper.ledger.protocol import LedgerReader
 from gipper.values.estimates import PHASES
+from gipper.wording import counted
 
 # How many rentals a median of many machines needs; a machine's own link, and a workload's time on a
 # GPU, are known from one.
@@ -59,10 +60,10 @@ class LedgerHistory:
         """Median seconds until SSH answered, of the machine, else of the provider (3 or more)."""
         rows = self._rows(provider, host)
         if len(rows) >= LEAST and len(own := self.window.known("ready", rows)) >= LEAST:
-            return Sourced(median(own), f"history: this machine, {len(own)} rentals")
+            return Sourced(median(own), f"history: this machine, {counted(len(own), 'rental')}")
         if provider not in self._ready:
             found = self.window.known("ready", self._market(provider).rows[-ENOUGH_ROWS:])
-            source = f"history: this provider, {len(found)} rentals"
+            source = f"history: this provider, {counted(len(found), 'rental')}"
             self._ready[provider] = Sourced(median(found), source) if len(found) >= LEAST else None
         return self._ready[provider]
 
@@ -75,15 +76,21 @@ class LedgerHistory:
         if own is not None:
             return own
         if region is not None and len(rates := self._rates(provider, region, direction)) >= LEAST:
-            return Sourced(median(rates), f"measured in {region}, {len(rates)} rentals")
+            return Sourced(median(rates), f"measured in {region}, {counted(len(rates), 'rental')}")
         if len(rates := self._rates(provider, None, direction)) >= LEAST:
-            return Sourced(median(rates), f"measured on this provider, {len(rates)} rentals")
+            return Sourced(median(rates), f"measured on this provider, {counted(len(rates), 'rental')}")
         return None
 
     def compute_s(self, workload: str, gpu: str) -> Sourced | None:
         """Median seconds of succeeded runs of `workload` on the model `gpu`, of one run or more."""
         found = self.window.computed(workload, gpu)
         return Sourced(median(found), f"history: {len(found)} runs on {gpu}") if found else None
+
+    def setup_s(self, workload: str) -> Sourced | None:
+        """Median measured seconds of `run.setup` in succeeded runs of `workload` (3 or more), whatever the
+        machine; the job's own downloads are left out, as far as they were predicted."""
+        found = self.window.set_up(workload)
+        return Sourced(median(found), f"history: {len(found)} runs") if len(found) >= LEAST else None
 
     def billing_factor(self, provider: str) -> Sourced | None:
         """Billed over computed of the provider's rentals that have both (3 or more), weighted by seconds.
@@ -131,7 +138,7 @@ class LedgerHistory:
         key = (provider, host, direction)
         if key not in self._own_links:
             rates = self.window.rates(direction, self._rows(provider, host))
-            source = f"measured on this machine, {len(rates)} rentals"
+            source = f"measured on this machine, {counted(len(rates), 'rental')}"
             self._own_links[key] = Sourced(median(rates), source) if rates else None
         return self._own_links[key]
 

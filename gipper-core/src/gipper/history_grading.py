@@ -45,6 +45,8 @@ def grade(
     for name in GRADED:
         n[f"off_{name}"][row] = off(seconds.get(name), told.get("wall_s" if name == "wall" else name))
     n["wall"][row] = _number(actual.get("wall_s"))
+    if actual.get("setup") is not None:
+        n["setup"][row] = _number(seconds.get("setup"))
     n["actual_usd"][row], n["predicted_usd"][row] = _number(actual.get("usd")), _number(told.get("usd"))
     if forecast is not None:
         n["low_s"][row], n["high_s"][row] = forecast["wall_s"]
@@ -55,22 +57,24 @@ def grade(
 def actual_seconds(actual: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, float]:
     """Seconds by phase and of the `wall`, those that are known.
 
-    Setting up and the job's own downloads are one in most runs: what the wall time leaves beside the
-    measured phases, shared between both as it was predicted. A measured `setup` wins.
+    Setting up and the job's own downloads are one in most runs: the measured `setup`, else what the wall
+    time leaves beside the measured phases, is shared between both as it was predicted.
     """
     known = {k: float(v) for k, v in actual.items() if v is not None and k in PHASES}
     wall = actual.get("wall_s")
-    if wall is None:
-        return known
-    known["wall"] = float(wall)
-    if "setup" in known or "ready" not in known or "compute" not in known:
-        return known
-    rest = known["wall"] - sum(known.get(name, 0.0) for name in ("ready", "upload", "compute", "download"))
-    parts = {name: float(told.get(name) or 0.0) for name in ("setup", "fetch")}
-    whole = sum(parts.values())
-    if rest > 0 and whole > 0:
-        known |= {name: rest * part / whole for name, part in parts.items() if part > 0}
+    if wall is not None:
+        known["wall"] = float(wall)
+    whole, parts = _set_up(known), {name: float(told.get(name) or 0.0) for name in ("setup", "fetch")}
+    if whole > 0 and sum(parts.values()) > 0:
+        known.pop("setup", None)
+        known |= {name: whole * part / sum(parts.values()) for name, part in parts.items() if part > 0}
     return known
+
+
+def _set_up(known: Mapping[str, float]) -> float:
+    if "setup" in known or not {"wall", "ready", "compute"} <= known.keys():
+        return known.get("setup", 0.0)
+    return known["wall"] - sum(known.get(name, 0.0) for name in ("ready", "upload", "compute", "download"))
 
 
 def off(actual: float | None, predicted: float | None) -> float:

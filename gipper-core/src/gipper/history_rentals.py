@@ -44,7 +44,7 @@ IDS: Final[Mapping[str, int]] = {
 # estimate's adjustments in it, `billed` leaves bandwidth out, `paid` is the whole bill. `off_*` is
 # ln(actual / predicted).
 _UNKNOWN: Final = (
-    "at", "ready", "compute", "seconds", "computed", "billed", "paid", "low_s", "high_s", "low_usd",
+    "at", "ready", "setup", "compute", "seconds", "computed", "billed", "paid", "low_s", "high_s", "low_usd",
     "high_usd", "wall", "predicted_usd", "actual_usd", *(f"off_{name}" for name in GRADED),
 )  # fmt: skip
 NUMBERS: Final[Mapping[str, float]] = {

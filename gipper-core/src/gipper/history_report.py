@@ -16,14 +16,15 @@ from gipper.history_rentals import GRADED, Verdict
 
 @attrs.frozen(kw_only=True)
 class ProviderLine:
-    """One provider. `risk` is the chance that a machine never rented before turns out bad; rates are Mb/s
-    seen from the host; None where too little is known. `reasons` of bad rentals, most frequent first."""
+    """One provider. `p_fail` is the chance that a machine never rented before turns out bad, the same figure
+    as in an estimate of one; rates are Mb/s seen from the host; None where too little is known. `reasons` of
+    bad rentals, most frequent first."""
 
     provider: str
     rentals: int
     good: int
     bad: int
-    risk: float
+    p_fail: float
     ready_s: float | None
     up_mbps: float | None
     down_mbps: float | None
@@ -34,13 +35,13 @@ class ProviderLine:
 
 @attrs.frozen(kw_only=True)
 class MachineLine:
-    """One machine with its own chance to be bad, and its GPU when it was rented last."""
+    """One machine with its own chance to be bad (as in an estimate of it), and its GPU when rented last."""
 
     provider: str
     host: str
     rentals: int
     bad: int
-    chance: float
+    p_fail: float
     gpu: str | None
 
 
@@ -61,9 +62,12 @@ def provider_lines(history: LedgerHistory, provider: str | None = None) -> list[
 
 
 def machine_lines(history: LedgerHistory, provider: str | None = None) -> list[MachineLine]:
-    """Machines with a bad rental or more than one, most rentals first."""
-    found = [line for name in _names(history, provider) for line in _machines(history, name)]
-    telling = (line for line in found if line.bad or line.rentals > 1)
+    """Machines with a bad rental or more than one, and a provider's only one once judged; busiest first."""
+    markets = [list(_machines(history, name)) for name in _names(history, provider)]
+    only = {(m.provider, m.host) for own in markets if len(own) == 1 for m in own}
+    judged = {key for key in only if history.failures(*key).n_machine}
+    found = [line for own in markets for line in own]
+    telling = (m for m in found if m.bad or m.rentals > 1 or (m.provider, m.host) in judged)
     return sorted(telling, key=lambda line: (-line.rentals, -line.bad, line.provider, line.host))
 
 
@@ -89,7 +93,7 @@ def _provider(history: LedgerHistory, name: str) -> ProviderLine:
     up, down = (history.link_mbps(name, None, None, way) for way in ("up", "down"))
     return ProviderLine(
         provider=name, rentals=len(rows), good=len(window.verdicts(rows, Verdict.GOOD)), bad=len(bad),
-        risk=p_fail(history.failures(name, None)), ready_s=ready and ready.value, up_mbps=up and up.value,
+        p_fail=p_fail(history.failures(name, None)), ready_s=ready and ready.value, up_mbps=up and up.value,
         down_mbps=down and down.value, billed_factor=billed and billed.value,
         unconfirmed=window.unconfirmed(rows), reasons=_reasons([window.text("reason", row) for row in bad]),
     )  # fmt: skip
@@ -106,7 +110,7 @@ def _machines(history: LedgerHistory, provider: str) -> Iterator[MachineLine]:
         failures = history.failures(provider, host)
         yield MachineLine(
             provider=provider, host=str(host), rentals=len(rows), bad=failures.bad_machine,
-            chance=p_fail(failures), gpu=window.text("gpu", rows[-1]),
+            p_fail=p_fail(failures), gpu=window.text("gpu", rows[-1]),
         )  # fmt: skip
 
 

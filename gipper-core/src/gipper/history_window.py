@@ -101,13 +101,17 @@ class Window:
     def computed(self, workload: str, model: str) -> list[float]:
         """Seconds of the command in runs that succeeded."""
         number, models = self.summary.names.find(model), self._ids["model"]
-        if workload not in self._workloads:
-            self._workloads[workload] = self._of_workload(workload)
-        return self.known("compute", [row for row in self._workloads[workload] if models[row] == number])
+        return self.known("compute", [row for row in self._of_workload(workload) if models[row] == number])
+
+    def set_up(self, workload: str) -> list[float]:
+        """Seconds of `run.setup` in runs that succeeded."""
+        return self.known("setup", self._of_workload(workload))
 
     def _of_workload(self, workload: str) -> list[int]:
-        number, column = self.summary.names.find(workload), self._ids["workload"]
-        return [row for row in self.rows if column[row] == number]
+        if workload not in self._workloads:
+            number, column = self.summary.names.find(workload), self._ids["workload"]
+            self._workloads[workload] = [row for row in self.rows if column[row] == number]
+        return self._workloads[workload]
 
     def off(self, phase: str, rows: Sequence[int] | None = None, *, guesses: bool = True) -> list[float]:
         """ln(actual / predicted) of a phase or of `wall`, oldest first."""

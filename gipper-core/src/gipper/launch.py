@@ -11,7 +11,7 @@ import attrs
 from gipper import __version__
 from gipper.core import Gipper, require_sound_ledger
 from gipper.core_credit import Credits
-from gipper.errors import CapRefused, ConfigError, NoOffer, ProviderError, Stopped
+from gipper.errors import CapRefused, ConfigError, NoOffer, ProblemsError, ProviderError, Stopped
 from gipper.history import LedgerHistory, open_history
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
@@ -25,6 +25,7 @@ from gipper.lifecycle.services import Interrupts, Reporter, Services, SilentRepo
 from gipper.lifecycle.supervisor import Supervisor
 from gipper.outcomes import Outcome
 from gipper.planning import plan
+from gipper.planning_markets import taking_part
 from gipper.planning_values import Plan
 from gipper.plugins.handle import Provider
 from gipper.redact import KeyScanner
@@ -34,9 +35,11 @@ from gipper.transfer.inputs import Survey, survey
 from gipper.transfer.staging import PREFIX
 from gipper.values.jobs import Input, Job
 from gipper.values.receipts import RunEnd, RunStart
+from gipper.wording import counted
 
 # Names in a message, of however many there are.
 _SHOWN: Final = 5
+_FLAGS_SHOWN: Final = 10
 
 
 @attrs.frozen(kw_only=True)
@@ -84,7 +87,22 @@ class Launch:
                 classify=classify, progress=progress, runtime=self.gipper.runtime, label=label,
             )  # fmt: skip
 
-        return self._with_checkpoint(look(self.job.inputs, "inputs"), look)
+        found = self._with_checkpoint(look(self.job.inputs, "inputs"), look)
+        self._tell_flagged(flagged(found))
+        return found
+
+    def _tell_flagged(self, files: Sequence[str]) -> None:
+        """Say which inputs look sensitive. Raises ConfigError where the settings refuse them."""
+        if files and self.gipper.settings.custody.refuse_sensitive:
+            raise ProblemsError(
+                "These inputs look sensitive, and [custody] refuse_sensitive is set:",
+                tuple(files),
+                hint="exclude them, or hand values over by pod.secrets",
+            )
+        for text in files[:_FLAGS_SHOWN]:
+            self.reporter.warn(f"looks sensitive, goes up all the same: {text}")
+        if len(files) > _FLAGS_SHOWN:
+            self.reporter.warn(f"and {len(files) - _FLAGS_SHOWN} more inputs that look sensitive")
 
     def _with_checkpoint(self, inputs: Survey, look: Callable[[Sequence[Input], str], Survey]) -> Survey:
         """What an earlier run of this job left of its checkpoint goes up, too, for this one to go on from."""
@@ -97,7 +115,7 @@ class Launch:
             return inputs
         both, lost = with_earlier(inputs, earlier)
         self.reporter.step(
-            f"going on from the checkpoint in {place.place}: {earlier.files - len(lost)} files, "
+            f"going on from the checkpoint in {place.place}: {counted(earlier.files - len(lost), 'file')}, "
             f"{earlier.bytes:,} bytes go up first"
         )
         if lost:
@@ -114,12 +132,14 @@ class Launch:
         )  # fmt: skip
         for note in found.notes:
             self.reporter.warn(self.gipper.redactor.text(note))
+        if not found.asked:
+            raise no_market()
         if found.all_failed:
             raise ProviderError(
                 f"no market could be asked ({', '.join(found.failed)})", hint="see the notes above; try again"
             )
         if not found.ranked:
-            raise NoOffer(none_fits(found), hint="ask for less, or see docs/README.md for what can be asked")
+            raise NoOffer(none_fits(found), hint="ask for less; the notes above say why nothing fits")
         return found
 
     def look(self, upload_bytes: int | None) -> Plan:
@@ -149,6 +169,7 @@ class Launch:
     def run(self, interrupts: Interrupts) -> RunResult:
         """The whole run. Raises ConfigError and other GipperErrors before anything is rented."""
         require_sound_ledger(self.gipper.ledger)
+        self._require_market()
         secrets = self._secrets()
         surveyed = self.survey(interrupts)
         for note in surveyed.notes:
@@ -163,6 +184,14 @@ class Launch:
             return self._planned(services, folder, surveyed, secrets, interrupts)
         finally:
             lock.release()
+
+    def _require_market(self) -> None:
+        """A name that isn't installed, or nobody to ask, is told before there is a run."""
+        markets, notes = taking_part(self._job_for_planning(), self.gipper.settings, self._markets())
+        if not markets:
+            for note in notes:
+                self.reporter.warn(note)
+            raise no_market()
 
     def _planned(
         self, services: Services, folder: RunFolder, surveyed: Survey, secrets: Mapping[str, str],
@@ -239,12 +268,31 @@ class Launch:
         return self.loaded.options.get(provider, table() if table is not None else None)
 
 
+def flagged(found: Survey) -> list[str]:
+    """The inputs that look sensitive, as the machine will name them, each with the reason."""
+    return [
+        f"{entry.path if base == '.' else f'{base}/{entry.path}'}: {entry.flag}"
+        for base, manifest in found.manifests.items()
+        for entry in manifest.entries
+        if entry.flag
+    ]
+
+
 def none_fits(found: Plan) -> str:
     """Why nothing is left of what was offered, in one line."""
-    if not found.asked:
-        return "no market was asked: none is installed with its key set (`local` only when it is named)"
-    counted = ", ".join(f"{n} x {reason}" for reason, n in sorted(found.left_out.items()))
-    return f"none of {found.seen} offers fits" + (f": {counted}" if counted else "")
+    why = ", ".join(f"{n} x {reason}" for reason, n in sorted(found.left_out.items()))
+    if not found.seen:
+        return f"nothing is offered by {', '.join(found.asked)} for this"
+    return f"none of {counted(found.seen, 'offer')} fits" + (f": {why}" if why else "")
+
+
+def no_market() -> ConfigError:
+    """Nobody takes part, whatever the job asks for."""
+    return ConfigError(
+        "no market takes part: none is installed with its key set (`local` only when it is named)",
+        hint="install a market's plugin and set its key (`gipper doctor` says which are set), or name local: "
+        '--provider local, or gpu.providers = ["local"] in the job file',
+    )
 
 
 def log_copy(folder: RunFolder, log_dir: Path | None) -> Path:

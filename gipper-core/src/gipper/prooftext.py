@@ -31,13 +31,17 @@ from gipper.values.receipts import (
     SpendBilled,
     parse_stamp,
 )
+from gipper.wording import counted
 
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """One answer to "end this machine"; `answered` None = there was none that counts."""
+    """One answer to "end this machine"; `answered` None = there was none that counts.
 
-    at: datetime
+    `recorded`: when the receipt was written, which is after the answer.
+    """
+
+    recorded: datetime
     why: str
     answer: str
     answered: datetime | None
@@ -100,13 +104,14 @@ class MachineProof:
         if proof is None:
             return self._without_proof()
         if len(proof.listings) < 2:
-            return f"its proof names {len(proof.listings)} listing(s) where two are needed"
+            return f"its proof names {counted(len(proof.listings), 'listing')} where two are needed"
         last = max(proof.listings)
         if any(seen >= last for seen in self.reappeared):
             return f"it was listed again at {_time(max(self.reappeared))} and not proved gone since"
-        later = [a for a in self.asked if (a.answered or a.at) > min(proof.listings)]
+        later = [a for a in self.asked if (a.answered or a.recorded) > min(proof.listings)]
         if later:
-            return f"it was asked to end at {_time(later[-1].at)}, after the listings that lacked it"
+            when = _time(later[-1].answered or later[-1].recorded)
+            return f"it was asked to end at {when}, after the listings that lacked it"
         return None
 
     def _without_proof(self) -> str:
@@ -186,7 +191,7 @@ def _machine_lines(machine: MachineProof) -> list[str]:
     state = f"NOT proved gone: {machine.doubt}" if machine.doubt else "proved gone"
     out = [f"machine {machine.pod} ({machine.provider}, {machine.name or 'name unknown'}): {state}"]
     out.append(f"  created     {_created(machine)}")
-    out += [f"  asked       {_time(a.at)} ({a.why}): {_answer(a)}" for a in machine.asked]
+    out += [f"  asked       {a.why}: {_answer(a)}" for a in machine.asked]
     for gone in machine.gone:
         out.append(f"  described   {_time(gone.described)}: gone (ended by {gone.ended_by})")
         out.append(f"  not listed  {' and '.join(_time(t) for t in gone.listings) or 'never looked'}")
@@ -206,7 +211,8 @@ def _created(machine: MachineProof) -> str:
 
 
 def _answer(asked: Asked) -> str:
-    return asked.answer if asked.answered is None else f"{asked.answer} at {_time(asked.answered)}"
+    answered = "" if asked.answered is None else f" at {_time(asked.answered)}"
+    return f"{asked.answer}{answered}, recorded {_time(asked.recorded)}"
 
 
 def _cost(machine: MachineProof) -> str:
@@ -221,11 +227,12 @@ def _cost(machine: MachineProof) -> str:
 
 def _verdict(proof: RunProof) -> str:
     if proof.doubts:
-        return f"NOT proved: {len(proof.doubts)} open point(s)"
+        return f"NOT proved: {counted(len(proof.doubts), 'open point')}"
     if not proof.machines:
         return "proved: no machine was rented"
     total = sum((m.spend_usd or ZERO for m in proof.machines.values()), start=ZERO)
-    return f"proved: {len(proof.machines)} machine(s) rented, all gone; ${total:.6f} by gipper's own count"
+    rented = counted(len(proof.machines), "machine")
+    return f"proved: {rented} rented, all gone; ${total:.6f} by gipper's own count"
 
 
 def _time(moment: datetime) -> str:
@@ -268,12 +275,12 @@ def _create_failed(proof: RunProof, r: Receipt) -> None:
 def _doubtful(proof: RunProof, r: Receipt) -> None:
     if r["name"] in proof.rents:
         looks = len(r["listings"])
-        proof.rents[r["name"]].doubtful = f"{r['text']}; {looks} complete listing(s) did not show it"
+        proof.rents[r["name"]].doubtful = f"{r['text']}; {counted(looks, 'complete listing')} did not show it"
 
 
 def _terminate(proof: RunProof, r: Receipt) -> None:
     answered = parse_stamp(r["answered"]) if r["answered"] else None
-    asked = Asked(at=r.ts, why=r["why"], answer=r["answer"], answered=answered)
+    asked = Asked(recorded=r.ts, why=r["why"], answer=r["answer"], answered=answered)
     _of(proof, r).asked.append(asked)
 
 

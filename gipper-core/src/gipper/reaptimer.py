@@ -38,6 +38,7 @@ from gipper.reaptimer_tools import (
 )
 
 Kind = Literal["systemd", "cron"]
+_NOTHING: Final = "neither a systemd of this user nor crontab answers here"
 _TIMES: Final = ("LastTriggerUSec", "NextElapseUSecRealtime")
 
 
@@ -70,9 +71,19 @@ def status(gipper: Gipper, run: Runner | None = None) -> tuple[Found, ...]:
 def show(gipper: Gipper, run: Runner | None = None) -> list[tuple[str, str]]:
     """What `install` would write: (where, text) pairs. Raises ConfigError."""
     spec = _spec(gipper)
-    if not has_systemd(run or runner(gipper.env)):
-        return [("crontab", cron_line(spec) + "\n")]
+    use = run or runner(gipper.env)
+    if not has_systemd(use):
+        where = "crontab" if _has_cron(use) else f"{_NOTHING}: have this run every 15 minutes by other means"
+        return [(where, cron_line(spec) + "\n")]
     return [(str(path), text) for path, text in _files(_folder(gipper.env), spec)]
+
+
+def advice(gipper: Gipper, run: Runner | None = None) -> str:
+    """What to type or do where no timer runs: the command, or the line where nothing can be installed."""
+    use = run or runner(gipper.env)
+    if has_systemd(use) or _has_cron(use):
+        return "gipper pod reap-timer install"
+    return _by_hand(_spec(gipper))
 
 
 def install(gipper: Gipper, run: Runner | None = None) -> Found:
@@ -88,10 +99,7 @@ def install(gipper: Gipper, run: Runner | None = None) -> Found:
         return Found(kind="systemd", where=f"{spec.unit}.timer", active=True)
     table = crontab(use)
     if table is None:
-        raise ConfigError(
-            "neither a systemd of this user nor crontab answers here: no timer was installed",
-            hint=f"have this run every 15 minutes, by whatever does that here: {cron_line(spec)}",
-        )
+        raise ConfigError(f"{_NOTHING}: no timer was installed", hint=_by_hand(spec))
     write_crontab(use, with_line(table, spec))
     return Found(kind="cron", where="crontab", active=cron_runs(use) is not False)
 
@@ -141,6 +149,18 @@ def shell_only(gipper: Gipper) -> list[str]:
 def dotenv(gipper: Gipper) -> Path:
     """The dotenv that a timer reads."""
     return gipper.paths.dotenv or gipper.paths.dotenv_beside_config
+
+
+def _by_hand(spec: TimerSpec) -> str:
+    return f"have this run every 15 minutes, by whatever does that here: {cron_line(spec)}"
+
+
+def _has_cron(run: Runner) -> bool:
+    try:
+        return crontab(run) is not None
+    except ConfigError:
+        # It is there, and `install` tells what it complains of.
+        return True
 
 
 def _spec(gipper: Gipper) -> TimerSpec:

@@ -10,6 +10,9 @@ from typing import Final
 
 REDACTED: Final = "<redacted>"
 
+# Every run that must be followed by something is bounded: these see hostile text, and a long word must
+# not be scanned again from each of its letters.
+
 # Each service documents its own prefix so that scanners may know it.
 _PREFIXED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
@@ -21,7 +24,7 @@ _PREFIXED: Final = re.compile(
     r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}"
     r"|npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|dckr_pat_[A-Za-z0-9_-]{16,}|r8_[A-Za-z0-9]{20,}"
     r"|wandb_v1_[A-Za-z0-9_]{16,}|nvapi-[A-Za-z0-9_-]{16,}"
-    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|eyJ[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r")"
 )
 _PEM: Final = re.compile(
@@ -29,11 +32,11 @@ _PEM: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"(?i)(?P<keep>\b(?:bearer|basic)\s+)(?P<drop>[A-Za-z0-9._~+/=-]{8,})")
 _USERINFO: Final = re.compile(
-    r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'\"]*:)(?P<drop>[^\s/@'\"]+)(?=@)"
+    r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/:@'\"]{0,256}:)(?P<drop>[^\s/@'\"]{1,1024})(?=@)"
 )
 # A value that begins with $ is a reference to a variable, not a secret.
 _NAMED: Final = re.compile(
-    r"(?i)(?P<keep>[A-Z0-9_-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|"
+    r"(?i)(?P<keep>(?<![A-Z0-9_-])[A-Z0-9_-]{0,80}?(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|"
     r"secret[_-]?key|private[_-]?key|credentials?)(?:_?[0-9]+|_value|_b(?:ase)?64)?"
     r"(?:\s*[=:]\s*|\s+(?=[^-\s])))"
     r"(?P<drop>\"(?!\$)[^\"\n]+\"|'[^'\n]+'|(?![\"'$])[^\s\"';|&)]+)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Literal
+from typing import Final
 
 import attrs
 
@@ -21,7 +21,8 @@ from gipper.lifecycle.waiting import Door
 from gipper.plugins.handle import Provider
 from gipper.values.receipts import Owner
 
-Owned = Literal["nobody", "alive", "unknown"]
+# A reaper that only looks holds the lock for about as long as a machine may take to answer.
+_OWNER_S: Final = 20.0
 
 
 @attrs.define
@@ -58,8 +59,14 @@ class Takeover:
         return Owner(**self.record.owner)
 
     def signal_owner(self) -> bool:
-        """Ask a living owner on this host to stop; False where it can't be asked."""
-        owner = self.owner()
+        """Ask a living owner on this host to stop; False where it can't be asked.
+
+        Who holds the lock may have taken the run over a moment ago and not have said so yet.
+        """
+        deadline = self.gipper.runtime.monotonic() + _OWNER_S
+        while owner_alive(owner := self.owner()) == "dead" and self.gipper.runtime.monotonic() < deadline:
+            self.gipper.runtime.sleep(0.1)
+            self.refresh()
         if owner_alive(owner) != "alive":
             return False
         try:

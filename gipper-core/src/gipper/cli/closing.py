@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gipper.wording import counted
 
 if TYPE_CHECKING:
     from gipper.lifecycle.results import MachineEnd, RunResult
@@ -16,7 +19,7 @@ def tell_end(result: RunResult, log: Path) -> None:
     warn(f"gipper: run {result.run} {result.outcome.value}: {result.reason}")
     if result.hint:
         warn(f"  next: {result.hint}")
-    tell(f"outputs: {_outputs(result)}; log: {log}")
+    tell(f"outputs: {_outputs(result)}; log: {shown_log(log)}")
     for problem in result.collected.problems:
         warn(f"gipper: not home: {problem}")
     tell(f"phases: {_phases(result)}")
@@ -27,9 +30,15 @@ def tell_end(result: RunResult, log: Path) -> None:
         tell(_no_machine(result))
 
 
+def shown_log(log: Path) -> str:
+    """Where the log is, or that there is none: a job that never started wrote nothing."""
+    return os.path.normpath(log) if log.exists() else "none"
+
+
 def _outputs(result: RunResult) -> str:
-    places = ", ".join(str(p) for p in result.collected.places)
-    files = f" ({result.collected.files} files, {result.collected.bytes:,} bytes)"
+    places = ", ".join(os.path.normpath(p) for p in result.collected.places)
+    came = result.collected
+    files = f" ({counted(came.files, 'file')}, {counted(came.bytes, 'byte')})"
     return places + files if places else "none"
 
 

@@ -48,17 +48,27 @@ class Regions(_RegionsType):
 
 
 @click.command("gpus")
+@click.option(
+    "--count",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="GPUs; 0 = machines without one.",
+)
 @click.option("--min-mem", type=click.FloatRange(min=0), default=16.0, show_default=True, help="GB per GPU.")
 @click.option("--region", type=Regions(), help="Country codes, such as US,CA.")
 @click.option("--udp", is_flag=True, help="Only where UDP ports can be published.")
 @click.option("--provider", help="Only this provider (`local` takes part only so).")
-@click.option("--cloud", type=click.Choice(["COMMUNITY", "SECURE"], case_sensitive=False))
+@click.option(
+    "--cloud", type=click.Choice(["COMMUNITY", "SECURE"], case_sensitive=False),
+    help="Only machines of private hosts, or only of data centres.",
+)  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="Rows at most.")
 @click.option("--explain", is_flag=True, help="Where each figure of the best offer came from.")
 @json_option
 def gpus(
-    min_mem: float, region: tuple[str, ...] | None, udp: bool, provider: str | None, cloud: str | None,
-    limit: int, explain: bool, as_json: bool,
+    count: int, min_mem: float, region: tuple[str, ...] | None, udp: bool, provider: str | None,
+    cloud: str | None, limit: int, explain: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Show what all markets offer now, scored for a job of 30 minutes. Nothing is rented."""
     from gipper.cli.offers_table import require_offers, show_notes, show_offers, sources
@@ -68,11 +78,12 @@ def gpus(
     from gipper.launch import Choice, Launch
 
     gipper = Gipper.open(note=lambda text: warn(f"gipper: note: {text}"))
-    job = half_an_hour(min_mem, region, udp=udp, cloud=None if cloud is None else cloud.upper())
+    cloud = None if cloud is None else cloud.upper()
+    job = half_an_hour(min_mem if count else 0.0, region, count=count, udp=udp, cloud=cloud)
     launch = Launch(gipper=gipper, loaded=LoadedJob(job=job, options={}), choice=Choice(provider=provider))
     found = launch.look(None)
     show_notes(found, gipper.redactor.text)
-    require_offers(found)
+    require_offers(found, _hint(found.asked, count))
     show_offers(found.ranked[:limit], title="offers for a 30-minute job, best first", as_json=as_json)
     if explain and not as_json:
         best = found.ranked[0]
@@ -82,15 +93,25 @@ def gpus(
     return 0
 
 
-def half_an_hour(min_mem_gb: float, regions: tuple[str, ...] | None, *, udp: bool, cloud: Any) -> Job:
-    """A job that computes for 30 minutes on one GPU and moves nothing."""
+def _hint(asked: tuple[str, ...], count: int) -> str:
+    if not count:
+        return "ask for less"
+    if asked == ("local",):
+        return "local offers this machine's own GPUs; without any: --count 0"
+    return "ask for less; --count 0 lists machines without a GPU"
+
+
+def half_an_hour(
+    min_mem_gb: float, regions: tuple[str, ...] | None, *, udp: bool, cloud: Any, count: int = 1
+) -> Job:
+    """A job that computes for 30 minutes on `count` GPUs and moves nothing."""
     from gipper.values.jobs import Budget, GpuWants, Job, Placement, Pod, RunTable
 
     return Job(
         name="30-minute job",
         folder=Path(),
         run=RunTable(command="true"),
-        gpu=GpuWants(min_mem_gb=min_mem_gb, regions=regions, cloud=cloud),
+        gpu=GpuWants(count=count, min_mem_gb=min_mem_gb, regions=regions, cloud=cloud),
         pod=Pod(ports=(_PORT,) if udp else ()),
         budget=Budget(max_usd=_NO_LIMIT_USD),
         placement=Placement(compute_s=_SECONDS, upload_gb=0.0),

@@ -22,10 +22,10 @@ from gipper.history_report import (
 
 _REASON: Final = 110
 _PROVIDERS: Final = (
-    "provider", "rentals", "good", "bad", "risk", "ready s", "up Mb/s", "down Mb/s", "billed x",
+    "provider", "rentals", "good", "bad", "p_fail", "ready s", "up Mb/s", "down Mb/s", "billed x",
     "unconfirmed",
 )  # fmt: skip
-_MACHINES: Final = ("provider", "machine", "rentals", "bad", "chance", "last gpu")
+_MACHINES: Final = ("provider", "machine", "rentals", "bad", "p_fail", "last gpu")
 _CALIBRATION: Final = ("figure", "runs", "actual/predicted", "inside")
 
 
@@ -36,9 +36,9 @@ _CALIBRATION: Final = ("figure", "runs", "actual/predicted", "inside")
 def hosts(provider: str | None, calibration: bool, as_json: bool) -> None:
     """What past rentals have taught about providers and single machines.
 
-    A rental is good once its job started, bad where the host was at fault, else neither. `risk` and
-    `chance` are how likely the next rental is bad: on a new machine, and on that one. Rates are seen
-    from the machine.
+    A rental is good once its job started, bad where the host was at fault, else neither. `p_fail` is
+    how likely the next rental is bad, as in `gipper pod estimate`: on a machine that is new to you in a
+    provider's line, on that machine in its own. Rates are seen from the machine.
     """
     from gipper.cli.render import print_json, warn
 
@@ -107,14 +107,14 @@ def _cut(text: str) -> str:
 
 def _provider_row(line: ProviderLine) -> list[object]:
     return [
-        line.provider, line.rentals, line.good, line.bad, _places(line.risk, 2), _places(line.ready_s, 0),
+        line.provider, line.rentals, line.good, line.bad, _places(line.p_fail, 4), _places(line.ready_s, 0),
         _places(line.up_mbps, 0), _places(line.down_mbps, 0), _places(line.billed_factor, 2),
         line.unconfirmed,
     ]  # fmt: skip
 
 
 def _machine_row(line: MachineLine) -> list[object]:
-    return [line.provider, line.host, line.rentals, line.bad, _places(line.chance, 2), line.gpu]
+    return [line.provider, line.host, line.rentals, line.bad, _places(line.p_fail, 4), line.gpu]
 
 
 def _places(value: float | None, places: int) -> str | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from gipper.cli.lazy import LazyGroup
 from gipper.cli.options import json_option
-from gipper.errors import ConfigError
+from gipper.errors import ConfigError, ProblemsError
+from gipper.outcomes import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
+    from gipper.core import Gipper
+    from gipper.strict_mistakes import Mistake
     from gipper.values.jobs import Job
 
 STARTER: Final = '''\
@@ -60,7 +64,7 @@ max_hours = 1                      # the command alone
 '''
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def job() -> None:
     """Check a job file; the schema of job files; a new one."""
 
@@ -68,20 +72,26 @@ def job() -> None:
 @job.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
-def check(file: Path, as_json: bool) -> None:
-    """Say every mistake in FILE. Nothing is rented, no market is asked."""
+def check(file: Path, as_json: bool) -> int:
+    """Say every mistake in FILE; 2 where there is one. Nothing is rented, no market is asked."""
     from gipper.cli.render import print_json, say
-    from gipper.core import Gipper
 
     notes: list[str] = []
-    checked = Gipper.open(note=notes.append).load_job(file).job
-    notes += _missing_inputs(checked)
+    try:
+        checked = _checked(file, notes)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        problems = error.problems if isinstance(error, ProblemsError) else (error.message,)
+        print_json({"file": str(file), "ok": False, "problems": list(problems), "notes": notes})
+        return EXIT_USAGE
     if as_json:
         print_json({"file": str(file), "ok": True, "name": checked.name, "notes": notes})
-        return
+        return EXIT_OK
     say(f"{file}: ok")
     for note in notes:
         say(f"note: {note}")
+    return EXIT_OK
 
 
 @job.command()
@@ -125,8 +135,34 @@ def _tables() -> Mapping[str, type | None]:
     return tables
 
 
-def _missing_inputs(job: Job) -> list[str]:
-    from gipper.jobfile_mapping import absolute
+def _checked(file: Path, notes: list[str]) -> Job:
+    """The job, and in its place what `run` would refuse. Raises ConfigError."""
+    from gipper.core import Gipper
+    from gipper.strict import report
 
-    sources = [Path(i.src) for i in absolute(job).inputs]
-    return [f"inputs[{n}].src: {src} is not there" for n, src in enumerate(sources) if not src.exists()]
+    gipper = Gipper.open(note=notes.append)
+    job = gipper.load_job(file).job
+    report(
+        str(file), [*_missing_inputs(job), *_missing_secrets(gipper, job)],
+        hint="make them, or mend the file; then check again",
+    )  # fmt: skip
+    return job
+
+
+def _missing_inputs(job: Job) -> Iterator[Mistake]:
+    from gipper.jobfile_mapping import absolute
+    from gipper.strict_mistakes import Mistake
+
+    for n, given in enumerate(absolute(job).inputs):
+        if not Path(given.src).exists():
+            yield Mistake(path=("inputs", n, "src"), text=f"{given.src} is not there")
+
+
+def _missing_secrets(gipper: Gipper, job: Job) -> Iterator[Mistake]:
+    from gipper.strict_mistakes import Mistake
+
+    for n, name in enumerate(job.pod.secrets):
+        if gipper.keys.get(name) is None:
+            yield Mistake(
+                path=("pod", "secrets", n), text=f"{name} is not set in the environment or in a dotenv"
+            )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
+_LINE: Final = 200
 Finder = Callable[[str], click.Command | None]
 
 
@@ -67,14 +68,19 @@ class LazyGroup(click.Group):
         """The command list of the help, from the table alone."""
         rows = [(name, entry.help) for name, entry in self._table.items()]
         rows += [
-            (n, c.get_short_help_str()) for n, c in sorted(self.commands.items()) if n not in self._table
+            (n, c.get_short_help_str(_LINE)) for n, c in sorted(self.commands.items()) if n not in self._table
         ]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without arguments: the help, and exit 0 (click's own answer is a usage error)."""
+        """Without arguments: the help, and exit 0 (click's own answer is a usage error).
+
+        `help X` is `X --help`.
+        """
+        if args[:1] == ["help"] and not self._knows("help"):
+            args = [*args[1:], "--help"]
         if not args and self._prints_help and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), color=ctx.color)
             ctx.exit(0)
@@ -90,6 +96,19 @@ class LazyGroup(click.Group):
         return name in self._table or name in self.commands
 
     def _unknown(self, ctx: click.Context, name: str) -> str:
+        inner = self._inner(ctx)
         near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        if name in inner or not near:
+            near = [inner[n] for n in difflib.get_close_matches(name, inner, n=1)]
         meant = f"; did you mean {near[0]!r}?" if near else ""
         return f"no command {name!r}{meant}"
+
+    def _inner(self, ctx: click.Context) -> dict[str, str]:
+        """The commands of this group's groups by name, each as it is typed in full."""
+        groups = ((n, self.get_command(ctx, n)) for n in self.list_commands(ctx))
+        return {
+            inner: f"{ctx.command_path} {name} {inner}"
+            for name, group in groups
+            if isinstance(group, click.Group)
+            for inner in group.list_commands(ctx)
+        }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,12 +54,16 @@ def ls(as_json: bool) -> int:
     rows = [_row(gipper, book, m) for m in found]
     failed = _missing(gipper, book) or failed
     cells = [
-        (r["provider"], r["id"], r["name"], r["state"], r["usd_h"] or "-", r["run"] or "-",
-         f"{r['end']:%Y-%m-%d %H:%M}" if r["end"] else "-", r["owner"])
+        (r["provider"], r["id"], r["name"], r["state"], _price(r["usd_h"]), r["run"] or "-",
+         f"{r['end']:%Y-%m-%d %H:%M} UTC" if r["end"] else "-", r["owner"])
         for r in rows
     ]  # fmt: skip
     print_table(_COLUMNS, cells, json_rows=rows, as_json=as_json)
     return EXIT_PROVIDER if failed else EXIT_OK
+
+
+def _price(usd_h: Decimal | None) -> str:
+    return "-" if usd_h is None else f"{usd_h:.3f}"
 
 
 def _row(gipper: Gipper, book: Book, machine: Machine) -> dict[str, Any]:

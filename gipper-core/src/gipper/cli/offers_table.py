@@ -31,16 +31,19 @@ def show_notes(plan: Plan, redact: Callable[[str], str]) -> None:
         warn(f"note: {redact(text)}")
 
 
-def require_offers(plan: Plan) -> None:
-    """Raises ProviderError where every market that was asked failed, NoOffer where nothing is left."""
-    from gipper.launch import none_fits
+def require_offers(plan: Plan, hint: str = "ask for less") -> None:
+    """Raises ConfigError where no market takes part, ProviderError where every one that was asked failed,
+    NoOffer with `hint` where nothing is left."""
+    from gipper.launch import no_market, none_fits
 
+    if not plan.asked:
+        raise no_market()
     if plan.all_failed:
         raise ProviderError(
             f"no market could be asked ({', '.join(plan.failed)})", hint="see the notes above; try again"
         )
     if not plan.ranked:
-        raise NoOffer(none_fits(plan), hint="ask for less; `gipper doctor` says what keys are set")
+        raise NoOffer(none_fits(plan), hint=hint)
 
 
 def wire(one: RankedOffer) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def status(as_json: bool) -> int:
         return EXIT_OK
     if not as_json and not found:
         say(_NONE)
-    warn("  next: gipper pod reap-timer install")
+    warn(f"  next: {reaptimer.advice(gipper)}")
     return EXIT_USAGE
 
 

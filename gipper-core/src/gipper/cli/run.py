@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gipper.core import Gipper
     from gipper.launch import Launch
     from gipper.lifecycle.results import RunResult
+    from gipper.lifecycle.runfolder import RunFolder
     from gipper.planning_values import Plan
 
 _SHOWN = 8
@@ -39,7 +40,7 @@ def run(
     from gipper.cli.console import Console
     from gipper.cli.render import warn
     from gipper.core import Gipper
-    from gipper.launch import Choice, Launch, log_copy
+    from gipper.launch import Choice, Launch
     from gipper.lifecycle.runfolder import RunFolder
 
     gipper = Gipper.open(note=lambda text: warn(f"gipper: note: {text}"))
@@ -54,12 +55,24 @@ def run(
         raise click.UsageError("--json goes with --dry-run")
     launch.leave = _may_leave(gipper, detach=detach, unattended=unattended)
     result = _supervised(launch)
-    log = log_copy(RunFolder(gipper.run_folder(result.run)), log_dir)
+    log = _kept_log(RunFolder(gipper.run_folder(result.run)), log_dir)
     if result.left is not None:
         _tell_left(result)
     else:
         tell_end(result, log)
     return EXIT_NOT_GONE if _looked_again(gipper) else result.exit_code
+
+
+def _kept_log(folder: RunFolder, log_dir: Path | None) -> Path:
+    """The log's place for the user; a copy that can't be made must not hide how the run ended."""
+    from gipper.cli.render import warn
+    from gipper.launch import log_copy
+
+    try:
+        return log_copy(folder, log_dir)
+    except OSError as error:
+        warn(f"gipper: note: the log could not be copied to {log_dir}: {error.strerror}")
+        return folder.log
 
 
 def _looked_again(gipper: Gipper) -> bool:

@@ -51,7 +51,8 @@ def attach(run: str) -> int:
 @click.command("stop")
 @click.argument("run")
 def stop(run: str) -> int:
-    """End RUN's job, collect its outputs, give its machine back. Exits 1 (stopped) when that is done."""
+    """End RUN's job, collect its outputs, give its machine back. Exits 1 (stopped) when that is done, and
+    as the run did where it was already over."""
     from gipper.cli.render import warn
     from gipper.lifecycle.services import Interrupts
 
@@ -61,8 +62,9 @@ def stop(run: str) -> int:
         if not taken.signal_owner():
             owner = taken.owner()
             raise ConfigError(
-                f"run {run} is supervised by process {owner.pid} of another host or container",
-                hint="stop it there",
+                f"run {run} is held by another process that can't be asked (last known: {owner.pid}, perhaps "
+                "of another host or container)",
+                hint=f"stop it there, or try `gipper pod stop {run}` again in a minute",
             )
         warn(f"gipper: asked the client of run {run} to stop; waiting for it")
         return _watch(taken, quiet=True)
@@ -76,6 +78,7 @@ def stop(run: str) -> int:
 @click.argument("run")
 def ssh(run: str) -> int:
     """Open a shell on RUN's machine with OpenSSH's client. It is recorded: the custody report counts it."""
+    from gipper.cli.render import warn
     from gipper.lifecycle.resuming import only_machine
     from gipper.ssh.pins import host_alias
     from gipper.values.receipts import Shell
@@ -97,15 +100,18 @@ def ssh(run: str) -> int:
     receipt = Shell(provider=pod.provider, pod=machine.id, by=getpass.getuser())
     taken.gipper.ledger.append(receipt, run=run, refs={"name": pod.job})
     taken.gipper.ledger.close()
+    warn(f"gipper: the job's work folder there is {taken.record.folder or f'~/gipper/{run}'}/work")
     os.execv(client, command)  # noqa: S606 - the shell replaces this process, on purpose
 
 
 def _go_on(taken: Takeover, interrupts: Interrupts, why: str, *, stop_job: bool = False) -> int:
     from gipper.cli.closing import tell_end
+    from gipper.cli.render import warn
     from gipper.cli.signals import supervised
 
     taken.refresh()
     if taken.record.outcome is not None and not any(p.unproved for p in taken.book.of_run(taken.run)):
+        warn(f"gipper: run {taken.run} is already over: nothing was done")
         return _ended(taken)
     resumption = taken.resumption(interrupts, why)
     resumption.stop_job = stop_job
@@ -140,6 +146,7 @@ def _wait_for_lock(gipper: Gipper, taken: Takeover) -> None:
 
 
 def _ended(taken: Takeover) -> int:
+    from gipper.cli.closing import shown_log
     from gipper.cli.render import tell, warn
 
     record = taken.record
@@ -147,7 +154,7 @@ def _ended(taken: Takeover) -> int:
         warn(f"gipper: run {taken.run} has no end yet; go on with it: gipper pod attach {taken.run}")
         return EXIT_USAGE
     unproved = [p.name for p in taken.book.of_run(taken.run) if p.unproved]
-    tell(f"run {taken.run} {record.outcome}; log: {taken.folder.log}")
+    tell(f"run {taken.run} {record.outcome}; log: {shown_log(taken.folder.log)}")
     if unproved:
         warn(f"gipper: not proved gone: {', '.join(unproved)}; type: gipper pod reap")
         return EXIT_NOT_GONE

@@ -142,7 +142,8 @@ class Attempt:
         """Bring the outputs home within the collect limit and before the machine's end; never raises."""
         if self.link is None or not self.started:
             return
-        self.services.reporter.step("bringing outputs home")
+        if self.interrupts.level < 2:
+            self.services.reporter.step("bringing outputs home")
         until = self.services.runtime.monotonic() + self.limits.collect
         self.collected = collect(
             self.services, self.link, self.work.job, self.folder, until, self.interrupts, self.kept
@@ -188,7 +189,7 @@ class Attempt:
         if ended is None:
             return
         if ended.phase == "command":
-            self.timings.compute = ended.seconds
+            self.timings.compute, self.timings.setup = ended.seconds, ended.setup_s
         else:
             self.timings.setup = ended.seconds
         self.services.ledger.append_or_spill(

@@ -13,6 +13,7 @@ from gipper.lifecycle.link import HostLost, Link
 from gipper.lifecycle.services import Interrupts, Services
 from gipper.remote import Fetched
 from gipper.values.jobs import Job, Output
+from gipper.wording import counted
 
 __all__ = ["Collected", "collect", "destination"]
 
@@ -64,7 +65,8 @@ def _one(
         total = _failed(services, link, output, total, failure, fetched, kept)
     else:
         write_sync(services, link.rental, output.src, _all_home(fetched))
-    problems = tuple(f"{output.src}: {p}" for p in (*fetched.missing, *fetched.refused, *fetched.changed))
+    lines = (*fetched.missing, *fetched.refused, *fetched.changed)
+    problems = tuple(p if _names(output, p) else f"{output.src}: {p}" for p in lines)
     came = place.exists() and (failure is None or bool(kept.below(output.src)))
     return attrs.evolve(
         total,
@@ -73,6 +75,11 @@ def _one(
         places=(*total.places, place) if came else total.places,
         problems=total.problems + problems,
     )
+
+
+def _names(output: Output, problem: str) -> bool:
+    src = output.src.rstrip("/")
+    return problem.startswith((f"{src}:", f"{src}/"))
 
 
 def _all_home(fetched: Fetched) -> Fetched:
@@ -98,4 +105,4 @@ def _saved_before(kept: Kept, output: Output) -> str:
     if whole is None or not kept.below(output.src):
         return ""
     when = f"{whole.at:%H:%M:%S} UTC"
-    return f"; the checkpoint of {when} is here, whole ({len(whole.files)} files in {whole.place})"
+    return f"; the checkpoint of {when} is here, whole ({counted(len(whole.files), 'file')} in {whole.place})"

@@ -196,9 +196,16 @@ class Reaper:
         try:
             return RunFolder.of(self.data, verdict.record.run).lock()
         except ConfigError:
-            folder = self.data / "runs" / verdict.record.run
+            return self._lock_anew(self.data / "runs" / verdict.record.run)
+
+    def _lock_anew(self, folder: Path) -> RunLock | None:
+        """The run's folder is gone or odd: make it again; without a lock only the end of time decides."""
+        try:
             make_private(folder)
             return RunFolder(folder).lock()
+        except (OSError, ConfigError) as error:
+            self.services.reporter.warn(f"the run folder {folder} can't be used: {error}")
+            return None
 
     def _end(self, provider: Provider, verdict: Verdict) -> None:
         rental = self._rental(provider, verdict)
@@ -237,7 +244,7 @@ class Reaper:
             self._end(provider, attrs.evolve(verdict, why="its run never began"))
             return
         try:
-            resumption = self.resume(provider, run, record, "the reaper found its client dead")
+            resumption = self.resume(provider, run, record, "the reaper found nobody supervising it")
             seen = resumption.look()
         except ConfigError as error:
             self._tell("left", attrs.evolve(verdict, why=self.services.redact(error.message)))

@@ -19,6 +19,7 @@ from gipper.remote import Completed, Remote
 
 State = Literal["absent", "running", "done", "lost", "restarted"]
 _POLL_BYTES: Final = 1 << 20
+_LONG: Final = 60_000
 _STATES: Final[Mapping[str, State]] = {
     "absent": "absent",
     "running": "running",
@@ -49,12 +50,16 @@ class JobPlan:
 
 @attrs.frozen(kw_only=True)
 class JobEnded:
-    """How the job ended. `phase` is "setup" or "command"; `code` as the shell tells it (128 + n)."""
+    """How the job ended. `phase` is "setup" or "command"; `code` as the shell tells it (128 + n).
+
+    `seconds` are those of `phase`; `setup_s` those of a setup that succeeded before it, else None.
+    """
 
     phase: Literal["setup", "command"]
     code: int
     timed_out: bool
     seconds: float
+    setup_s: float | None = None
 
     @property
     def signal(self) -> str | None:
@@ -114,7 +119,11 @@ def start(remote: Remote, folder: str, plan: JobPlan) -> None:
     if plan.secrets:
         _hand_over(remote, folder, plan)
     script = _start_script(folder, plan)
-    answer = remote.ask(script, timeout_s=30.0)
+    # The control shell takes short scripts in one round trip; a long command goes over a stdin of its own.
+    if len(script.encode()) < _LONG:
+        answer = remote.ask(script, timeout_s=30.0)
+    else:
+        answer = remote.run("sh", stdin=script.encode(), timeout_s=60.0)
     _checked(answer, "start the job")
 
 
@@ -207,13 +216,13 @@ ticks() {{ s=$(cat "/proc/$1/stat" 2>/dev/null) || return; s=${{s##*) }}; set --
 rc=$(cat rc 2>/dev/null)
 size=$(wc -c <log 2>/dev/null || echo 0)
 started=0; [ -f started ] && started=1
-if [ -n "$rc" ]; then echo done $size $started $rc
+if [ -n "$rc" ]; then echo done $size $started $rc $(cat setup_s 2>/dev/null)
 elif [ ! -f pid ]; then echo absent $size $started
 else
   read -r p t b <pid
   if [ "$b" != "$(cat /proc/sys/kernel/random/boot_id)" ]; then echo restarted $size $started
   elif [ "$(ticks $p)" = "$t" ]; then echo running $size $started
-  elif [ -f rc ]; then echo done $size $started $(cat rc)
+  elif [ -f rc ]; then echo done $size $started $(cat rc) $(cat setup_s 2>/dev/null)
   else echo lost $size $started; fi
 fi
 [ ! -f log ] || tail -c +{offset + 1} log | head -c {_POLL_BYTES}
@@ -227,12 +236,15 @@ def _state(text: str) -> State:
 
 
 def _ended(fields: list[str]) -> JobEnded:
-    if len(fields) != 4 or fields[0] not in ("setup", "command"):
+    # The runner of an earlier gipper tells nothing of setup, nor does a job without one.
+    if len(fields) not in (4, 5) or fields[0] not in ("setup", "command"):
         raise RemoteError(f"the machine's account of the job's end makes no sense: {' '.join(fields)!r}")
     phase: Literal["setup", "command"] = "setup" if fields[0] == "setup" else "command"
+    setup_s = int(fields[4]) / 100 if fields[4:] and fields[4].isdecimal() else None
     return JobEnded(
-        phase=phase, code=int(fields[1]), timed_out=fields[2] == "1", seconds=int(fields[3]) / 100
-    )
+        phase=phase, code=int(fields[1]), timed_out=fields[2] == "1", seconds=int(fields[3]) / 100,
+        setup_s=setup_s,
+    )  # fmt: skip
 
 
 def _whole(seconds: float) -> int:

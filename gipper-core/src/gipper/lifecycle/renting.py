@@ -16,6 +16,7 @@ from gipper.lifecycle.caps import intend
 from gipper.lifecycle.proof import UNPROMISED_APPEAR_S, Rental, end_machine, note_twins
 from gipper.lifecycle.services import Backoff, Interrupts, Services
 from gipper.lifecycle.spending import record_spend
+from gipper.naming import MachineName
 from gipper.plugins.handle import Provider
 from gipper.plugins.handle_rent import DoubtfulRent
 from gipper.values.machines import Machine, RentRequest
@@ -164,7 +165,8 @@ def _under_its_id(services: Services, renting: Renting, seen: Machine, intended:
         return []
     if machine.name == renting.request.name:
         return [machine]
-    if machine.created is None or machine.created < intended:
+    if machine.created is None or machine.created < intended or MachineName.parse(machine.name) is not None:
+        # It may be another run's: a market that mixes up its answers must not make us end that.
         return []
     rental = _created(services, renting, machine, intended, adopted=True)
     proof = end_machine(services, rental, f"the market named it {machine.name!r}")

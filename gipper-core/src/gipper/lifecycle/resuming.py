@@ -27,6 +27,7 @@ from gipper.lifecycle.settling import failed, give_back, judge, stopped, write_e
 from gipper.lifecycle.waiting import Door
 from gipper.outcomes import Outcome
 from gipper.plugins.handle import Provider
+from gipper.values.jobs import Job, RunTable
 from gipper.values.receipts import Adopt
 
 # How long a machine that ran already may take to answer.
@@ -84,7 +85,7 @@ class Resumption:
 
     def _supervised(self, attempt: Attempt) -> RunResult:
         ended = None
-        result = RunResult(run=self.run.run, outcome=Outcome.HOST_LOST, reason="nothing was started")
+        fault: GipperError | None = None
         try:
             try:
                 if attempt.link is None:
@@ -95,8 +96,11 @@ class Resumption:
                     self.interrupts.raise_to(1, "stop")
                 if attempt.started:
                     ended = attempt.follow()
+            except GipperError as raised:
+                fault = raised
+                raise
             finally:
-                machine = give_back(attempt, self.why)
+                machine = give_back(attempt, self.why, fault)
             result = self._judged(attempt, ended)
         except Stopped as error:
             result = RunResult(run=self.run.run, outcome=stopped(self.interrupts), reason=error.message)
@@ -129,13 +133,13 @@ class Resumption:
 
     def _made(self) -> Attempt:
         record = self.record
-        limits = PhaseLimits(**self.folder.load_state()["limits"])
+        limits = self._known_limits()
         rental = Rental(
             provider=self.provider, run=record.run, name=record.name, pod=record.pods[0], usd_h=record.usd_h,
             since=record.since, gpu=record.gpu, job=record.job, listed=True, twins=list(record.pods[1:]),
         )  # fmt: skip
         work = Work(
-            job=from_mapping(self.folder.load_job()), folder=self.folder, door=self.door(self.folder),
+            job=self._job(), folder=self.folder, door=self.door(self.folder),
             stream_redactor=self.stream_redactor,
         )  # fmt: skip
         limit_s = self.run.limit_s if self.run.limit_s is not None else limits.command
@@ -145,6 +149,27 @@ class Resumption:
             interrupts=self.interrupts, started=self.run.job_started, limit_s=limit_s,
             money_bound=limit_s < limits.command,
         )  # fmt: skip
+
+    def _known_limits(self) -> PhaseLimits:
+        """Those of state.json; the settings' least ones where it is damaged: the machine must still end."""
+        known = _limits(self.folder)
+        if known is not None:
+            return known
+        least = self.services.settings.limits
+        self.services.reporter.warn(f"run {self.run.run}: state.json is damaged, default limits count")
+        return PhaseLimits(
+            ready=least.ready_min, checks=least.checks, setup=least.setup_min, upload=least.upload_min,
+            command=self.run.limit_s or 0.0, collect=least.collect_min,
+        )  # fmt: skip
+
+    def _job(self) -> Job:
+        try:
+            return from_mapping(self.folder.load_job())
+        except ConfigError as error:
+            self.services.reporter.warn(
+                f"{error.message}: outputs can't be collected, the machine still ends"
+            )
+            return Job(name=self.run.name, folder=self.folder.path, run=RunTable(command=""))
 
     def _adopt(self, attempt: Attempt) -> None:
         rental = attempt.rental
@@ -163,3 +188,12 @@ def only_machine(run: RunRecord, records: list[PodRecord]) -> PodRecord:
             hint=f"its log: gipper pod logs {run.run}; its cost: gipper pod cost",
         )
     return alive[-1]
+
+
+def _limits(folder: RunFolder) -> PhaseLimits | None:
+    """The limits that the run began with; what a later version added to them is passed over."""
+    kept = folder.load_state().get("limits")
+    names = [f.name for f in attrs.fields(PhaseLimits)]
+    if not isinstance(kept, dict) or not all(isinstance(kept.get(n), (int, float)) for n in names):
+        return None
+    return PhaseLimits(**{name: float(kept[name]) for name in names})

@@ -84,11 +84,7 @@ class RunFolder:
 
     def load_job(self) -> dict[str, Any]:
         """What `save_job` kept. Raises ConfigError."""
-        try:
-            loaded: dict[str, Any] = json.loads((self.path / "job.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"run {self.run} has no readable job.json: {error}") from error
-        return loaded
+        return self._load("job.json")
 
     def save_state(self, state: Mapping[str, Any]) -> None:
         """Replace what a later process needs to go on with the machine at hand."""
@@ -102,10 +98,7 @@ class RunFolder:
 
     def load_state(self) -> dict[str, Any]:
         """What `save_state` kept. Raises ConfigError: nothing kept, or by a newer gipper."""
-        try:
-            loaded: dict[str, Any] = json.loads((self.path / "state.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"run {self.run} has no readable state.json: {error}") from error
+        loaded = self._load("state.json")
         if loaded.get("schema") != SCHEMA:
             raise ConfigError(
                 f"run {self.run} was begun by another version of gipper (schema {loaded.get('schema')}, "
@@ -115,14 +108,26 @@ class RunFolder:
         return loaded
 
     def lock(self) -> RunLock | None:
-        """The supervisor's lock, or None where another process holds it."""
-        fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """The supervisor's lock, or None where another process holds it. Raises ConfigError."""
+        try:
+            fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(f"run {self.run} can't be locked: {error.strerror} ({self.path})") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(fd)
             return None
         return RunLock(fd)
+
+    def _load(self, name: str) -> dict[str, Any]:
+        try:
+            loaded = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"run {self.run} has no readable {name}: {error}") from error
+        if not isinstance(loaded, dict):
+            raise ConfigError(f"run {self.run} has no readable {name}: it holds no table")
+        return loaded
 
 
 class RunLock:

@@ -1,6 +1,7 @@
 # Runs one job to its end without anybody watching. Arguments: folder, seconds for setup, seconds for
 # the command, seconds between TERM and KILL. Everything that it has to say becomes a file in folder,
-# renamed into place: pid, started, rc. POSIX sh; needs timeout.
+# renamed into place: pid, setup_s (hundredths of a second, once setup succeeded), started, rc.
+# POSIX sh; needs timeout.
 umask 077
 cd "$1" || exit 1
 here=$(pwd)
@@ -21,24 +22,31 @@ sweep() {
   done
 }
 
+handed=
 if [ -f secrets.path ]; then
-  secrets=$(cat secrets.path) && rm -f secrets.path
-  set -a && . "$secrets" && set +a
-  rm -f "$secrets"
+  handed=$(cat "$(cat secrets.path)")
+  rm -f "$(cat secrets.path)" secrets.path
 fi
-set -a && . ./env.sh && set +a
-shell=sh && command -v bash >/dev/null 2>&1 && shell=bash
+shell=$(command -v bash || command -v sh)
 
-# The bootstrap runs in a shell that then becomes the job's: within its limit, and it can't fail it.
-[ -f bootstrap.sh ] && into='GIPPER_BOOTSTRAP_STATE=$1/bootstrap.env
+# The job's variables are set in a shell that then becomes the job's, never in this one: whatever they are
+# called, its limits, its paths and its sweep stay its own.
+vars='set -a
+. "$1/env.sh"
+eval "$GIPPER_HANDED"
+set +a
+unset GIPPER_HANDED
+'
+# The bootstrap runs there too: within the phase's limit, and it can't fail the job.
+[ -f bootstrap.sh ] && into=$vars'GIPPER_BOOTSTRAP_STATE=$1/bootstrap.env
 command . "$1/bootstrap.sh" || echo "gipper: the bootstrap failed (exit $?); the job goes on without it"
 unset GIPPER_BOOTSTRAP_STATE
-exec "$2" "$1/$3"' || into='exec "$2" "$1/$3"'
+exec "$2" "$1/$3"' || into=$vars'exec "$2" "$1/$3"'
 
 # Sets rc and late; a command can't end after its limit unless the limit ended it.
 limited() {
   began=$(centis)
-  (cd work && exec timeout -k "$grace" "$1" sh -c "$into" sh "$here" "$shell" "$2") </dev/null >>log 2>&1
+  (cd work && GIPPER_HANDED=$handed GIPPER_RUN_ID=$run exec timeout -k "$grace" "$1" sh -c "$into" sh "$here" "$shell" "$2") </dev/null >>log 2>&1
   rc=$?
   spent=$(($(centis) - began)) late=0
   case $rc in 124 | 137) [ "$spent" -ge "$(($1 * 100))" ] && late=1 ;; esac

@@ -69,7 +69,7 @@ def stopped(interrupts: Interrupts) -> Outcome:
 
 def failed(run: str, error: GipperError) -> RunResult:
     """The result of a run that an error ended; its own exit code where no outcome has it."""
-    if isinstance(error, (HostLost, RemoteError)):
+    if isinstance(error, (HostLost, RemoteError, BadHost)):
         return RunResult(run=run, outcome=Outcome.HOST_LOST, reason=error.message, hint=error.hint)
     return RunResult(
         run=run, outcome=Outcome.FAILED, reason=error.message, hint=error.hint, error_exit=error.exit_code

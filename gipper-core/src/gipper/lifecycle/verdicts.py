@@ -113,8 +113,8 @@ def _of_record(sight: Sight, record: PodRecord) -> Verdict:
     if pod is None:
         return _of_intent(sight, record, verdict)
     if not listed:
-        return verdict("prove", "it is not listed and its client is dead")
-    return verdict("look", f"its client is dead; it ends at {record.end:%Y-%m-%d %H:%M} UTC")
+        return verdict("prove", "it is not listed and nobody supervises it")
+    return verdict("look", f"nobody supervises it; it ends at {record.end:%Y-%m-%d %H:%M} UTC")
 
 
 def _of_intent(sight: Sight, record: PodRecord, verdict: Callable[..., Verdict]) -> Verdict:

@@ -144,11 +144,11 @@ class Registry:
             )
         names = self.provider_names()
         near = nearest(name, names)
-        meant = f"did you mean {near}? Else " if near else ""
+        meant = f"did you mean {near}? Else: " if near else ""
         known = ", ".join(names) or "none"
         return ConfigError(
             f"no provider {name!r} is installed (installed: {known})",
-            hint=f"{meant}install it: pip install gipper-{name}",
+            hint=f"{meant}is its plugin installed? See `gipper plugins`",
         )
 
     def _load(self, found: Found) -> LoadedProvider | PluginError:

@@ -33,10 +33,14 @@ def _start(mark: str) -> str:
 def upload(base: str, mark: str, *, kib: int, files: int) -> str:
     """Unpack stdin into `base`, made if missing; prints `mark` and tar's status at the end.
 
+    The stream must hold each folder before what lies in it.
+
     Ends with NO_SPACE where the disk hasn't `kib` KiB and `files` inodes free. What `base` already
     holds is not counted against it: the same tree may be sent again after a cut.
     """
     where = shlex.quote(base)
+    # busybox's tar has no -p: for ordinary users it takes the umask off all modes. 0 is safe, as every mode
+    # stands in the stream.
     return (
         _start(mark)
         + f"umask 077; mkdir -p -- {where} && cd -- {where} || exit {NO_BASE}\n"
@@ -50,7 +54,7 @@ if [ "${{free_inodes:-0}}" -gt 0 ] && [ "$free_inodes" -lt {files} ]; then
 have=$(find . -xdev 2>/dev/null | wc -l)
 if [ $((free_inodes + have)) -lt {files} ]; then
 echo "no space: $free_inodes inodes free, {files} needed" >&2; exit {NO_SPACE}; fi; fi
-tar -xopf -; status=$?
+umask 0; tar -xopf -; status=$?
 printf '%s %s\\n' {mark} "$status"
 exit "$status"
 """
