@@ -11,6 +11,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_world import RUN, filled, note, opened, settle, texts
@@ -18,8 +19,11 @@ from support_root import need_root
 
 from gipper import ledger
 from gipper.errors import LedgerError
+from gipper.ledger import reading
 from gipper.ledger.chain import GENESIS
-from gipper.values.receipts import Spend, SpendBilled, stamp
+from gipper.ledger.store import SqliteLedger
+from gipper.runtime import RealRuntime
+from gipper.values.receipts import CustodyNote, Shell, Spend, SpendBilled, stamp
 
 
 def spend(usd: str) -> Spend:
@@ -324,3 +328,23 @@ def test_a_transaction_that_could_not_begin_leaves_none_open(tmp_path: Path) -> 
     assert store.append(note("n"), run=RUN).seq == 4
     assert store.verify().whole
     store.close()
+
+
+def test_a_read_by_kinds_ends_where_it_began(tmp_path: Path) -> None:
+    """What is stored while a read asks kind by kind is in none of its answers, or in all up to there."""
+    store = SqliteLedger.open(tmp_path, RealRuntime())
+    other = SqliteLedger.open(tmp_path, RealRuntime())
+    store.append(CustodyNote(provider="acme", text="1", by="me"), run=None)
+    fetch = reading.matching
+
+    def late(ask: Any, want: Any, floor: int, top: int, tally: Any) -> Any:
+        # Between the moment that `top` was read and the queries, one of each kind arrives.
+        other.append(CustodyNote(provider="acme", text="2", by="me"), run=None)
+        other.append(Shell(provider="acme", pod="p", by="me"), run=None)
+        return fetch(ask, want, floor, top, tally)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "matching", late)
+        seen = [r.seq for r in store.read(kinds={"shell", "custody.note"})]
+    assert seen == [1]
+    assert [r.seq for r in store.read(kinds={"shell", "custody.note"})] == [1, 2, 3]

@@ -56,14 +56,16 @@ _PEM: Final = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[\s\\rn\"',+]*"
     rb"(?:[A-Za-z-]+: [^\n]{0,200}\s+){0,5}[A-Za-z0-9+/=]{40}"
 )
-# A name that tells what it holds, and a value long enough to be drawn at random.
-_NAMED: Final = re.compile(
-    rb"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|secret[_-]?key|account[_-]?key)"
-    rb"\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?([a-z0-9+/=_-]{20,})(?![a-z0-9(.\[])"
+# A value long enough to be drawn at random, after a name that tells what it holds. Such values are rare and
+# such names are not: so the value is looked for first. Bounded and possessive, so that nothing is tried twice.
+_VALUE: Final = re.compile(rb"[:=][ \t]{0,8}\\?[\"']?([A-Za-z0-9+/=_-]{20,200}+)(?![A-Za-z0-9+/=_(.\[-])")
+_NAME: Final = re.compile(
+    rb"(?:token|secret|passw(?:or)?d|passphrase|(?:api|access|secret|account)[_-]?key)\\?[\"']?[ \t]*\Z"
 )
-_NAMES: Final = (b"token", b"secret", b"passw", b"passphrase", b"key")
+_NAME_BYTES: Final = 40
 _ASSIGNED: Final = re.compile(rb"^[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*[ \t]*=[ \t]*[\"']?[^\s\"'#$<]", re.M)
 _USERINFO: Final = re.compile(rb"://(?:[^\s/:@]*:)?[^\s/:@$<{]{8,}@")
+_JOINTS: Final = re.compile(rb"[-_/=+]")
 _KUBE_USER: Final = re.compile(rb"client-key-data|\btoken[\"']?:|\bpassword[\"']?:|tokenFile|exec[\"']?:")
 
 
@@ -138,10 +140,11 @@ def _tokens(head: bytes) -> Iterator[str]:
 
 
 def _assigned_secret(head: bytes) -> bool:
-    low = head.lower()
-    if not any(name in low for name in _NAMES):
-        return False
-    return any(_random(head[m.start(1) : m.end(1)], digits=3) for m in _NAMED.finditer(low))
+    return any(_random(m[1], digits=3) and _told(head, m.start()) for m in _VALUE.finditer(head))
+
+
+def _told(head: bytes, end: int) -> bool:
+    return _NAME.search(head[max(0, end - _NAME_BYTES) : end].lower()) is not None
 
 
 def _random(text: bytes, digits: int = 1) -> bool:
@@ -149,10 +152,9 @@ def _random(text: bytes, digits: int = 1) -> bool:
     if len(set(text)) < 10 or _PLACEHOLDER.search(text.lower()):
         return False
     count = sum(48 <= c <= 57 for c in text)
-    return digits <= count and count < len(text) and not _PATHLIKE.fullmatch(text)
+    return digits <= count and count < len(text) and not _worded(text)
 
 
-# Words joined by dashes, slashes or underscores, such as a model's name, are drawn by nobody.
-_PATHLIKE: Final = re.compile(
-    rb"(?:sk-)?(?:[a-z]{1,15}|[A-Z]{1,15}|[A-Z]?[a-z]{1,15}|[0-9]{1,4}|[a-z][0-9]{1,3})(?:[-_/=](?:[a-z]{1,15}|[A-Z]{1,15}|[A-Z][a-z]{1,15}|v?[0-9]{1,4}[a-z]?))*"
-)
+def _worded(text: bytes) -> bool:
+    """Words and small numbers joined by dashes, such as a model's name or a path: drawn by nobody."""
+    return all(part.isalpha() or len(part) <= 5 for part in _JOINTS.split(text))

@@ -116,15 +116,17 @@ def matching(fetch: Fetch, want: Query, floor: int, top: int, tally: Tally) -> I
 
     What can't be read, and in a walk over all rows what is missing, is counted in `tally`.
     """
-    seqs = _by_index(fetch, want) if want.narrow else None
+    # Each kind is a query of its own: what was stored after `top` was known may be seen by some of them
+    # only, and a reader that goes on from the last row would never see the rest.
+    seqs = _by_index(fetch, want, top) if want.narrow else None
     if seqs is not None:
         return filter(want.admits, _pick(fetch, seqs, tally))
     return filter(want.admits, _walk(fetch, max(floor, want.after_seq), top, tally))
 
 
-def _by_index(fetch: Fetch, want: Query) -> array[int] | None:
+def _by_index(fetch: Fetch, want: Query, top: int) -> array[int] | None:
     try:
-        return array("q", sorted(_seqs(fetch, want)))
+        return array("q", sorted(seq for seq in _seqs(fetch, want) if seq <= top))
     except sqlite3.DatabaseError as error:
         if not is_unreadable(error) and primary_code(error) != sqlite3.SQLITE_ERROR:
             raise
