@@ -305,7 +305,7 @@ def test_a_lost_host_leaves_what_the_last_sync_held(behind: Stage, relay: Relay)
     result = task.result()
     assert result.outcome is Outcome.HOST_LOST, result.reason
     assert behind.home("ck/a").read_text() == "one\n"
-    assert any("is here, whole (1 files in" in p for p in result.collected.problems), result.collected
+    assert any("is here, whole (1 file in" in p for p in result.collected.problems), result.collected
     relay.heal()
     behind.go.touch()
 

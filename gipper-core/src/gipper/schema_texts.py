@@ -57,7 +57,10 @@ TEXTS: Final[Mapping[Path, str]] = {
     ("units", "count"): "Units of work, for --throughput.",
     ("placement",): "What you know about the run, for the choice of an offer.",
     ("placement", "objective"): "What to save: cost, time, or both by the settings' hour value (auto).",
-    ("placement", "profile"): "Whether somebody talks to the job while it runs (not available yet).",
+    (
+        "placement",
+        "profile",
+    ): "Whether somebody talks to the job while it runs: the nearest machine counts then.",
     ("placement", "setup_s"): "Seconds that the set-up takes.",
     ("placement", "compute_s"): "Seconds that the command takes.",
     ("placement", "compute_s_by_gpu"): "Seconds that the command takes, by GPU model.",
