@@ -15,7 +15,7 @@ from typing import Self
 from gipper.values.machines import Address
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 10.0, what: str = "condition") -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0, what: str = "condition") -> None:
     """Poll until `condition` holds; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

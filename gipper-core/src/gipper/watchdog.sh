@@ -25,9 +25,10 @@ go() {
   trap "" HUP
   ! alive || exit 0
   me="$$ $(ticks $$) $boot"
-  put pid "$me"
   left || exit 1
   end=$(($(up) + l)) w=5
+  # Only now: who sees the pid may clear the folder.
+  put pid "$me"
   [ "$tick" -gt 5 ] || w=$tick
   while l=$((end - $(up))) && [ "$l" -gt 0 ]; do
     mine || exit 0
