@@ -185,18 +185,20 @@ def test_neither_machine_nor_market_answers(tmp_path: Path, host: Sshd, relay: R
 
 @pytest.mark.slow
 def test_neither_answers_until_the_job_is_over(tmp_path: Path, host: Sshd, relay: Relay) -> None:
-    """Reached again only when the job's time is over: what it left comes home, nobody is blamed."""
+    """Reached again only when the job's time is over: its end and what it left come home, nobody is blamed."""
     with chatting(
         tmp_path, host, relay, QUICK, budget=Budget(max_hours=3 / 3600),
         limits={"collect_min": 60, "ready_min": 20, "kill_grace": 1},
     ) as run:  # fmt: skip
         run.stage.market.script("describe", "fail", forever=True)
         relay.refuse()
-        wait_until(lambda: run.says("bringing outputs home") > 0, seconds=60, what="the job's time is over")
+        (begun,) = run.stage.launch.gipper.ledger.read(kinds={"run.start"})
+        over = host.home / "gipper" / str(begun.run) / "rc"
+        wait_until(over.exists, seconds=60, what="the job's end on the machine")
         run.stage.market.mend()
         relay.heal()
         result = run.result()
-        assert result.exit_code != 0
+        assert (result.outcome, result.exit_code) == (Outcome.TIMEOUT, 1), result.reason
         assert (tmp_path / "out" / "log").read_bytes().startswith(b"line 1\nline 2\n")
         assert run.stage.blames() == [None]
         assert run.stage.market.alive() == []
