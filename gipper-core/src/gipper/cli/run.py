@@ -107,6 +107,7 @@ def _supervised(launch: Launch) -> RunResult:
     except GipperError:
         raise
     except Exception as error:
+        # A fault of gipper's own must not hide that a machine may still cost money: raised on either way.
         risk = _at_risk(launch)
         if risk is None:
             raise
