@@ -256,7 +256,6 @@ def test_mistakes_of_every_kind_are_in_one_report(tmp_path: Path) -> None:
     "text",
     [
         with_key("hooks", '["gipper_hooks.py"]'),
-        with_key("gpu.interruptible", "true"),
         with_key("run.stall_minutes", "5"),
         with_key("run.on_stall", '"stop"'),
     ],
@@ -270,7 +269,7 @@ def test_keys_whose_feature_is_not_built_are_refused(tmp_path: Path, text: str) 
 def test_asking_for_nothing_that_is_not_built_is_fine(tmp_path: Path) -> None:
     """The defaults of such keys may be written down."""
     load(tmp_path, with_key("hooks", "[]"))
-    load(tmp_path, with_key("gpu.interruptible", "false"))
+    assert load(tmp_path, with_key("gpu.interruptible", "true")).job.gpu.interruptible
     load(tmp_path, with_key("run.on_stall", '"warn"'))
 
 

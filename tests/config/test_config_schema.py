@@ -139,7 +139,6 @@ def test_there_is_an_example() -> None:
         {"gpuu": {}},
         {"gpu": {"count": 1.5}},
         {"gpu": {"regions": ["USA"]}},
-        {"gpu": {"interruptible": True}},
         {"pod": {"ports": ["80"]}},
         {"inputs": [{"dst": "x"}]},
         {"budget": {"max_usd": 0}},

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support_fake import handle, kinds, services
+from support_fake import NoKeys, handle, kinds, services
 
+from gipper.http_clock import MarketTime
 from gipper.installation import this_host
 from gipper.lifecycle.reaper import Reaper, ReapResult
 from gipper.lifecycle.services import Services
 from gipper.naming import MachineName, round_up_to_minute
+from gipper.plugins.context import Context
+from gipper.plugins.handle import Provider
+from gipper.plugins.registry import Registry
 from gipper.testing import FakeMarket, SimRuntime
 from gipper.values.receipts import (
     JobStart,
@@ -88,6 +92,56 @@ def created(stage: Stage, owner: Owner | None = None) -> str:
     receipt = PodCreate(provider="acme", pod=machine.id, name=stage.name, usd_h=Decimal("0.40"))
     stage.services.ledger.append(receipt, run=RUN, refs={"name": "job"})
     return machine.id
+
+
+class ClockedContext(Context):
+    """A context whose market told a time: the readings in turn, the last one for ever."""
+
+    readings: list[MarketTime]
+
+    def market_time(self) -> MarketTime:
+        return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+
+
+def reap_by(stage: Stage, *readings: MarketTime) -> ReapResult:
+    """A pass with a market whose clock reads so."""
+    loaded = Registry().add_provider(stage.market.provider_class(), distribution="gipper-fake", version="1")
+    context = ClockedContext(
+        loaded.info, None, stage.market.runtime, stage.tmp_path / "p", NoKeys(), lambda: None
+    )
+    context.readings = list(readings)
+    provider = Provider(loaded, context, NoKeys())
+    return Reaper(stage.services, [provider], INST, stage.tmp_path / "data").run()
+
+
+def test_the_end_is_judged_by_the_market_s_clock(stage: Stage) -> None:
+    """A machine ends by the market's time: earlier by ours where that is ahead, later where it is behind."""
+    created(stage)
+    ahead = MarketTime(ahead=timedelta(minutes=9))
+    stage.market.runtime.sleep((stage.end - stage.market.runtime.now()).total_seconds() - 480)
+    assert [x.verb for x in reap_by(stage, MarketTime(ahead=-timedelta(minutes=9))).lines] == ["left"]
+    assert [x.verb for x in reap_by(stage, ahead).lines] == ["ended"]
+    assert stage.market.alive() == []
+
+
+def test_a_clock_that_can_t_be_true_ends_nothing(stage: Stage) -> None:
+    """Two hours off and not confirmed: nobody's machine is ended by deadline, and the user is told."""
+    created(stage)
+    stage.wait_until_past_the_end()
+    doubtful = MarketTime(ahead=timedelta(hours=2), sure=False)
+    assert [x.verb for x in reap_by(stage, doubtful).lines] == ["left"]
+    assert len(stage.market.alive()) == 1
+    told = " ".join(stage.services.reporter.warnings)
+    assert "7200 s behind acme's" in told and "nothing is ended by its time" in told
+
+
+def test_a_clock_far_off_is_asked_once_more_and_then_believed(stage: Stage) -> None:
+    """Where the second answer agrees, the pass goes on with the second listing."""
+    created(stage)
+    stage.wait_until_past_the_end()
+    unsure = MarketTime(ahead=timedelta(hours=2), sure=False)
+    result = reap_by(stage, unsure, unsure, MarketTime(ahead=timedelta(hours=2)))
+    assert [x.verb for x in result.lines] == ["ended"]
 
 
 def test_nothing_to_reap_leaves_no_receipt(stage: Stage) -> None:

@@ -31,7 +31,7 @@ from gipper.values.estimates import CostAdjustment, Phases
 from gipper.values.jobs import Job, Probe
 from gipper.values.machines import Address, Machine, MachineState, Port, RentRequest
 from gipper.values.offers import GpuModel, Listing, Offer, OfferQuery
-from gipper.values.plugins import API_VERSION, CheckResult, ProviderInfo
+from gipper.values.plugins import API_VERSION, BaseUrl, CheckResult, ProviderInfo
 from gipper.values.receipts import Receipt
 from gipper.watchdog import boot_watchdog
 
@@ -40,6 +40,7 @@ __all__ = [
     "Account",
     "Address",
     "BadHost",
+    "BaseUrl",
     "Bill",
     "CheckResult",
     "CommandTimeout",

@@ -34,5 +34,12 @@ class ProviderContext(Protocol):
     def secret(self, name: str | None = None) -> str:
         """The value of the provider's key, or of another of its key names. Raises KeyMissing."""
 
+    def base_url(self, name: str | None = None) -> str:
+        """Where the market's API is, without a last slash: settings, else the environment, else the default.
+
+        `name` picks one of the `BaseUrl`s that the provider declared; None is the first. Raises ConfigError
+        for one that may not be asked, and PluginError for one that isn't declared.
+        """
+
     def http(self) -> HttpSession:
         """A shared HTTP session for this provider."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gipper.settings import LoadedSettings
     from gipper.ssh.keys import KeyPair
     from gipper.values.jobs import Job
+    from gipper.values.plugins import ProviderInfo
     from gipper.values.settings import Settings
 
 Note = Callable[[str], None]
@@ -241,25 +242,41 @@ class Gipper:
     def _handle(self, loaded: LoadedProvider) -> Provider:
         from gipper.plugins.context import Context
         from gipper.plugins.handle import Provider
+        from gipper.plugins.urls import on_loopback
 
         info = loaded.info
         for name, value in self.keys.values_of(info.key_names).items():
             self.redactor.add(value, name)
         folder = self.paths.data_folder / "providers" / info.name
+        table = self._table(loaded)
         context = Context(
-            info, self._table(loaded), self.runtime, folder, self.keys, lambda: self._http(info.name)
+            info,
+            table,
+            self.runtime,
+            folder,
+            self.keys,
+            lambda: self._http(info, table),
+            env=self.env,
         )
-        return Provider(loaded, context, self.keys, plugins=self.plugin_set, redact=self.redactor.text)
+        here = not info.base_urls or on_loopback(info, table, self.env)
+        return Provider(
+            loaded, context, self.keys, plugins=self.plugin_set, redact=self.redactor.text,
+            on_this_computer=here,
+        )  # fmt: skip
 
     def _table(self, loaded: LoadedProvider) -> object:
         tables = self.loaded_settings.provider_tables
         table = loaded.info.settings_table
         return tables.get(loaded.info.name, table() if table is not None else None)
 
-    def _http(self, provider: str) -> HttpSession:
+    def _http(self, info: ProviderInfo, table: object) -> HttpSession:
         from gipper.http import make_session
+        from gipper.plugins.urls import key_hosts
 
-        return make_session(provider=provider, runtime=self.runtime, redact=self.redactor.text)
+        return make_session(
+            provider=info.name, runtime=self.runtime, redact=self.redactor.text,
+            key_hosts=key_hosts(info, table), secret_headers=info.secret_headers,
+        )  # fmt: skip
 
     def _tell_problems(self) -> None:
         problems = self.registry.problems

@@ -107,9 +107,8 @@ def _judged(gipper: Gipper, book: Book, machine: Machine) -> Finding | None:
 
 
 def _offset(provider: Provider) -> float | None:
-    # The handle doesn't tell the market's time; its session heard it with the answers before this.
-    offset = getattr(provider._context.http(), "offset_s", None)
-    return offset if isinstance(offset, float) else None
+    told = provider.market_time().ahead.total_seconds()
+    return told or None
 
 
 def _told(gipper: Gipper, what: str, ask: Callable[[], Finding]) -> Finding:

@@ -43,16 +43,19 @@ def make_session(
     runtime: Runtime,
     redact: Redact,
     allowed_hosts: Collection[str] | None = None,
+    key_hosts: Collection[str] | None = None,
     secret_headers: Collection[str] = (),
     timeout: tuple[float, float] = (CONNECT_S, READ_S),
 ) -> ProviderSession:
     """A session for one provider. `timeout` is (connect, read) seconds; `allowed_hosts` narrows where
-    it may go (None: any https host); `secret_headers` are header names that hold keys."""
+    it may go (None: any https host), `key_hosts` where a request that carries a key may go;
+    `secret_headers` are header names that hold keys. Loopback always may be asked."""
     return ProviderSession(
         provider=provider,
         runtime=runtime,
         redact=redact,
         allowed_hosts=allowed_hosts,
+        key_hosts=key_hosts,
         secret_headers=frozenset(h.casefold() for h in secret_headers) | _KEY_HEADERS,
         timeout=timeout,
     )
@@ -68,6 +71,7 @@ class ProviderSession:
         runtime: Runtime,
         redact: Redact,
         allowed_hosts: Collection[str] | None,
+        key_hosts: Collection[str] | None,
         secret_headers: frozenset[str],
         timeout: tuple[float, float],
     ) -> None:
@@ -75,6 +79,7 @@ class ProviderSession:
         self._runtime = runtime
         self._redact = redact
         self._allowed = allowed_hosts
+        self._key_hosts = key_hosts
         self._secret_headers = secret_headers
         self._timeout = timeout
         # requests takes a while to import: commands that talk to no market never pay for it.
@@ -158,15 +163,17 @@ class ProviderSession:
         if unknown:
             raise TypeError(f"the session decides on {', '.join(unknown)} itself")
         full = self._sender.full_url(url, kwargs.get("params"))
-        self._check(full)
+        headers = {str(k): str(v) for k, v in (kwargs.get("headers") or {}).items()}
+        self._check(full, keyed=any(self._is_secret(k, v) for k, v in headers.items()))
         body = {k: kwargs[k] for k in ("json", "data") if k in kwargs}
         limits = kwargs.get("timeout") or self._timeout
         timeout = limits if isinstance(limits, tuple) else (min(limits, self._timeout[0]), limits)
-        headers = {str(k): str(v) for k, v in (kwargs.get("headers") or {}).items()}
         return Call(method=method.upper(), url=full, headers=headers, body=body, timeout=timeout)
 
-    def _check(self, url: str) -> None:
+    def _check(self, url: str, *, keyed: bool = False) -> None:
         why = refusal(url, self._allowed)
+        if why is None and keyed:
+            why = refusal(url, self._key_hosts)
         if why is None and self._redact(url) != url:
             why = "it holds a secret, which belongs into a header"
         if why is not None:

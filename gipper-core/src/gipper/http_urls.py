@@ -25,6 +25,18 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
+def is_this_computer(host: str) -> bool:
+    """True where a connection to `host` would end on this very computer; no name is looked up."""
+    if is_loopback(host):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_unspecified or (mapped is not None and (mapped.is_loopback or mapped.is_unspecified))
+
+
 def origin(url: str) -> tuple[str, str, int]:
     """(scheme, host, port): what a key may not leave."""
     parts = urlsplit(url)

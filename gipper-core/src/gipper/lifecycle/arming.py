@@ -67,7 +67,7 @@ class Guard:
 
     def _ask(self, watchdog: Watchdog, stop: Event) -> Armed:
         until = self.services.runtime.monotonic() + _ARM_S
-        left_s = (self.until - self.services.runtime.now()).total_seconds()
+        left_s = (self.until - self.services.now_at(self.rental.provider)).total_seconds()
         script = client_watchdog(watchdog, left_s, name=self.rental.name)
         answer = self.link.call(lambda r: r.ask(script, timeout_s=_ARM_S / 2), until=until, stop=stop)
         if answer.status != 0:
@@ -76,7 +76,8 @@ class Guard:
         return armed(answer.text)
 
     def _armed(self, told: Armed) -> None:
-        until = min(self.until, self.services.runtime.now() + timedelta(seconds=told.left_s))
+        now = self.services.now_at(self.rental.provider)
+        until = min(self.until, now + timedelta(seconds=told.left_s))
         self._write(WatchdogArmed(
             provider=self.rental.provider.name, pod=self.rental.pod, how=HOW[told.again], until=until
         ))  # fmt: skip

@@ -158,7 +158,7 @@ class Attempt:
             self._log.close()
 
     def _last_moment(self) -> float:
-        left = (self.end - self.services.runtime.now()).total_seconds()
+        left = (self.end - self.services.now_at(self.rental.provider)).total_seconds()
         return self.services.runtime.monotonic() + max(0.0, left)
 
     def _limit(self) -> float:

@@ -75,7 +75,12 @@ class Meter:
 
     def most(self) -> Decimal:
         """The most that the machine can cost: ten minutes past its end."""
-        return cost(self.rental.usd_h, (self.end - self.rental.since).total_seconds() + _TEARDOWN_S)
+        return cost(self.rental.usd_h, (self._end - self.rental.since).total_seconds() + _TEARDOWN_S)
+
+    @property
+    def _end(self) -> datetime:
+        # The machine's end is told by the market's clock, what has accrued is counted by ours.
+        return self.end - self.rental.provider.market_time().ahead
 
     def tick(self) -> str | None:
         """Raise the reservation before it is used up; a reason to end the job where the day is full."""

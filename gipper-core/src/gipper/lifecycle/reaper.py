@@ -12,6 +12,7 @@ import attrs
 
 from gipper.errors import ConfigError, GipperError
 from gipper.folders import make_private
+from gipper.http_clock import APART_S
 from gipper.installation import owner_alive
 from gipper.lifecycle.book import KINDS, Book, PodRecord, RunRecord
 from gipper.lifecycle.orphans import close_orphans, outcome_of
@@ -21,7 +22,7 @@ from gipper.lifecycle.remote_job import Poll
 from gipper.lifecycle.results import RunResult
 from gipper.lifecycle.resuming import Resumption
 from gipper.lifecycle.runfolder import RunFolder, RunLock
-from gipper.lifecycle.services import Services
+from gipper.lifecycle.services import Services, warn_of_clock
 from gipper.lifecycle.settling import write_end
 from gipper.lifecycle.spending import record_spend
 from gipper.lifecycle.verdicts import Action, Client, Sight, Verdict, due, rechecks, verdicts
@@ -130,7 +131,22 @@ class Reaper:
 
     def _listed(self, provider: Provider) -> tuple[Provider, datetime, tuple[Machine, ...] | None]:
         begun = self.services.runtime.now()
-        return provider, begun, self._list(provider)
+        machines = self._list(provider)
+        warn_of_clock(self.services, provider)
+        if machines is None or provider.market_time().sure:
+            return provider, begun, machines
+        # So far off that one of the two clocks must be wrong: what it says is heard twice.
+        self.services.pause(APART_S)
+        return provider, begun, self._list_again(provider)
+
+    def _list_again(self, provider: Provider) -> tuple[Machine, ...] | None:
+        seen, machines = self._seen, self._list(provider)
+        self._seen = max(seen, self._seen - seen)
+        if machines is not None and not provider.market_time().sure:
+            self.services.reporter.warn(
+                f"{provider.name}'s clock jumps: nothing is ended by its time in this pass"
+            )
+        return machines
 
     def _list(self, provider: Provider) -> tuple[Machine, ...] | None:
         try:
@@ -150,8 +166,8 @@ class Reaper:
         self, provider: Provider, listed: datetime, machines: tuple[Machine, ...], book: Book
     ) -> Sight:
         return Sight(
-            provider=provider.name, machines=machines, inst=self.inst, now=self.services.runtime.now(),
-            listed=listed,
+            provider=provider.name, machines=machines, inst=self.inst, now=self.services.now_at(provider),
+            now_sure=provider.market_time().sure, listed=listed,
             ledger_whole=self.services.ledger.damaged is None, end_unknown=self.end_unknown,
             client=lambda run: self._client(run, book),
         )  # fmt: skip
@@ -224,11 +240,16 @@ class Reaper:
             return
         until, basis = proof.asked, "computed"
         if verdict.action == "prove" and verdict.record is not None:
-            cut = verdict.record.end + timedelta(seconds=self.services.settings.limits.watchdog_grace)
+            cut = verdict.record.end + self._grace(provider)
             until, basis = min(proof.asked, cut), "upper bound"
         record_spend(self.services, rental, until, basis)
         self._end_run(rental, verdict.why)
         self._tell({"retry": "retried", "prove": "closed"}.get(verdict.action, "ended"), verdict)
+
+    def _grace(self, provider: Provider) -> timedelta:
+        """From a machine's end by the market's clock to the watchdog's time by ours."""
+        grace = timedelta(seconds=self.services.settings.limits.watchdog_grace)
+        return grace - provider.market_time().ahead
 
     def _only_the_books(self, rental: Rental, verdict: Verdict, record: PodRecord) -> None:
         """The machine was proved gone by a client that died before it wrote what it cost."""

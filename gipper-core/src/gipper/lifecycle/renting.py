@@ -165,7 +165,8 @@ def _under_its_id(services: Services, renting: Renting, seen: Machine, intended:
         return []
     if machine.name == renting.request.name:
         return [machine]
-    if machine.created is None or machine.created < intended or MachineName.parse(machine.name) is not None:
+    created = machine.created and machine.created - renting.provider.market_time().ahead
+    if created is None or created < intended or MachineName.parse(machine.name) is not None:
         # It may be another run's: a market that mixes up its answers must not make us end that.
         return []
     rental = _created(services, renting, machine, intended, adopted=True)

@@ -123,7 +123,7 @@ class Resumption:
         return RunResult(run=self.run.run, outcome=outcome, reason=reason)
 
     def _patience(self) -> float:
-        left = (self.record.end - self.services.runtime.now()).total_seconds()
+        left = (self.record.end - self.services.now_at(self.provider)).total_seconds()
         return max(self.answer_s, min(left, self.services.settings.limits.ready_min))
 
     def _attempt(self) -> Attempt:

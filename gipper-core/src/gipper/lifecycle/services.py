@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
+from gipper.http_clock import WARN_S
 from gipper.ledger.protocol import LedgerStore
 from gipper.runtime import Event, Runtime
 from gipper.values.settings import Settings
+
+if TYPE_CHECKING:
+    from gipper.plugins.handle import Provider
 
 
 class Reporter(Protocol):
@@ -79,10 +84,24 @@ class Services:
     reporter: Reporter
     redact: Callable[[str], str]
 
+    def now_at(self, market: Provider) -> datetime:
+        """The time now by the market's own clock: machines' ends are told in it."""
+        return self.runtime.now() + market.market_time().ahead
+
     def pause(self, seconds: float, stop: Event | None = None) -> bool:
         """Wait that long; True at once when `stop` is set."""
         events = [] if stop is None else [stop]
         return self.runtime.wait_any(events, self.runtime.monotonic() + seconds) is not None
+
+
+def warn_of_clock(services: Services, market: Provider) -> None:
+    """Tell the user where the market's clock and this computer's are over a minute apart."""
+    ahead = market.market_time().ahead.total_seconds()
+    if abs(ahead) > WARN_S:
+        side = "behind" if ahead > 0 else "ahead of"
+        services.reporter.warn(
+            f"this computer's clock is {abs(ahead):.0f} s {side} {market.name}'s: machines end by that one"
+        )
 
 
 class Backoff:

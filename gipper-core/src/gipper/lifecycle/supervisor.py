@@ -30,7 +30,7 @@ from gipper.lifecycle.proof import Rental, end_machine
 from gipper.lifecycle.remote_job import JobEnded
 from gipper.lifecycle.renting import Renting, rent
 from gipper.lifecycle.results import MachineEnd, RunResult
-from gipper.lifecycle.services import Interrupts, Services
+from gipper.lifecycle.services import Interrupts, Services, warn_of_clock
 from gipper.lifecycle.settling import failed, give_back, judge, stopped, write_end
 from gipper.lifecycle.spending import record_spend
 from gipper.lifecycle.tries import Tries
@@ -158,7 +158,8 @@ class Supervisor:
         offer, estimate = ranked.offer, ranked.estimate
         provider = self.handle(offer.provider)
         limits = phase_limits(self.services.settings.limits, provider.info, self.work.job, estimate)
-        over = ends(self.services.settings.limits, limits, self.services.runtime.now())
+        warn_of_clock(self.services, provider)
+        over = ends(self.services.settings.limits, limits, self.services.now_at(provider))
         self._tell_estimate(offer, estimate)
         reserved = reserve(estimate, offer.usd_h, limits)
         renting = Renting(

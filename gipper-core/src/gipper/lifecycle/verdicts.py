@@ -42,7 +42,11 @@ class Verdict:
 
 @attrs.frozen(kw_only=True)
 class Sight:
-    """What one provider listed, and what is known around it. `listed`: when the listing began."""
+    """What one provider listed, and what is known around it.
+
+    `now` is the time by the market's clock, `now_sure` whether it may be believed; `listed` is when the
+    listing began, by ours.
+    """
 
     provider: str
     machines: tuple[Machine, ...]
@@ -52,6 +56,11 @@ class Sight:
     ledger_whole: bool
     end_unknown: bool
     client: Callable[[str], Client]
+    now_sure: bool = True
+
+    def past(self, moment: datetime) -> bool:
+        """Whether `moment` is over for sure."""
+        return self.now_sure and self.now >= moment
 
 
 def verdicts(sight: Sight, book: Book) -> list[Verdict]:
@@ -100,7 +109,7 @@ def _of_record(sight: Sight, record: PodRecord) -> Verdict:
             machine=listed[0] if listed else None, needs_lock=needs_lock, back=back,
         )  # fmt: skip
 
-    over = sight.now >= record.end
+    over = sight.past(record.end)
     client = sight.client(record.run)
     if record.ending and client != "alive":
         return verdict("retry", "its teardown is unfinished")
@@ -119,7 +128,7 @@ def _of_record(sight: Sight, record: PodRecord) -> Verdict:
 
 def _of_intent(sight: Sight, record: PodRecord, verdict: Callable[..., Verdict]) -> Verdict:
     appear = _UNPROMISED if record.appear_s is None else timedelta(seconds=record.appear_s)
-    if sight.now >= record.end + appear:
+    if sight.past(record.end + appear):
         return verdict("close", "it never appeared")
     return verdict("leave", "no machine of this name is listed; it is looked for until its end")
 
@@ -165,11 +174,11 @@ def _of_stranger(sight: Sight, machine: Machine) -> Verdict:
         why = "its name is none that gipper gives"
         return verdict("end" if sight.end_unknown else "leave", f"{why}; --unknown ends it")
     if parsed.inst != sight.inst:
-        if sight.now >= parsed.end + _STRANGER_GRACE:
+        if sight.past(parsed.end + _STRANGER_GRACE):
             return verdict("end", "it is another installation's and 30 minutes past its end")
         return verdict("leave", f"it is another installation's ({parsed.inst}), until {parsed.end:%H:%M} UTC")
     if sight.ledger_whole:
         return verdict("end", "forgotten: this ledger doesn't know it")
-    if sight.now >= parsed.end or sight.end_unknown:
+    if sight.past(parsed.end) or sight.end_unknown:
         return verdict("end", "it is past its end, and the ledger is damaged")
     return verdict("leave", "the ledger is damaged and may have known it; --unknown ends it")

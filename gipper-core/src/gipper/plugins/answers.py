@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from gipper.http_urls import is_this_computer
 from gipper.plugins.blame import shown
 from gipper.values.bills import Account, Bill
 from gipper.values.machines import Machine, MachineState
@@ -90,6 +91,12 @@ def machine(answer: object, provider: str, wanted: str | None = None) -> Machine
 def priced(found: Machine) -> Machine:
     """`found`, its price unknown where what stands there is no price."""
     return found if _is_price(found.usd_h) else attrs.evolve(found, usd_h=None)
+
+
+def elsewhere(found: Machine) -> Machine:
+    """`found` without addresses that are this computer's own."""
+    kept = tuple(a for a in found.addresses if not is_this_computer(a.host))
+    return found if kept == found.addresses else attrs.evolve(found, addresses=kept)
 
 
 def _is_price(value: object) -> bool:

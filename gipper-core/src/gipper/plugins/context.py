@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from gipper.context import HttpSession
 from gipper.errors import ConfigError, PluginError
 from gipper.folders import make_private
+from gipper.http_clock import MarketTime, ServerClock
+from gipper.plugins.urls import base_url
 from gipper.runtime import Runtime
 from gipper.values.plugins import ProviderInfo
 
@@ -37,6 +39,7 @@ class Context:
         data_folder: Path,
         keys: Keys,
         make_http: Callable[[], HttpSession],
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._info = info
         self._settings = settings_table
@@ -44,6 +47,7 @@ class Context:
         self._folder = data_folder
         self._keys = keys
         self._make_http = make_http
+        self._env = env or {}
         self._lock = threading.Lock()
         self._http: HttpSession | None = None
 
@@ -84,8 +88,24 @@ class Context:
             )
         return self._keys.require(wanted)
 
+    def base_url(self, name: str | None = None) -> str:
+        known = {base.name: base for base in self._info.base_urls}
+        base = known.get(name) if name is not None else next(iter(known.values()), None)
+        if base is None:
+            raise PluginError(
+                f"provider {self._info.name} asks for the base URL {name or '(its first)'}, which its info "
+                f"doesn't declare (base_urls: {', '.join(known) or 'none'})",
+                hint="report it to the plugin's author",
+            )
+        return base_url(self._info.name, base, self._settings, self._env)
+
     def http(self) -> HttpSession:
         with self._lock:
             if self._http is None:
                 self._http = self._make_http()
             return self._http
+
+    def market_time(self) -> MarketTime:
+        """The market's clock against ours, from its answers so far; needs no answer."""
+        clock = getattr(self._http, "clock", None)
+        return clock.reading() if isinstance(clock, ServerClock) else MarketTime()

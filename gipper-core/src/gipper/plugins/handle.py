@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from gipper.context import ProviderContext
 from gipper.errors import GipperError, KeyMissing, ProviderError
+from gipper.http_clock import MarketTime
 from gipper.plugins import answers, collect
 from gipper.plugins.answers import BadAnswer
 from gipper.plugins.blame import UPDATE, Redact, culprit, raised
@@ -35,8 +36,9 @@ T = TypeVar("T")
 class Provider:
     """One provider. Its class is built, and its plugin manager made, at the first call that needs it.
 
-    `plugins` gives the modules that take part, at that moment. Any call may then raise PluginError or
-    ConfigError for a plugin that can't be used, and KeyMissing.
+    `on_this_computer`: whether a machine's address may be this computer's own; a market far away that says
+    so would have us log in to ourselves. `plugins` gives the modules that take part, at that moment. Any
+    call may then raise PluginError or ConfigError for a plugin that can't be used, and KeyMissing.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Provider:
         *,
         plugins: Callable[[], PluginSet] = PluginSet,
         redact: Redact = str,
+        on_this_computer: bool = True,
     ) -> None:
         self._loaded = loaded
         self._context = context
         self._keys = keys
         self._plugins = plugins
         self._redact = redact
+        self._here = on_this_computer
         self._lock = threading.Lock()
         self._made: Parts | None = None
 
@@ -96,6 +100,11 @@ class Provider:
         except KeyMissing:
             return False
 
+    def market_time(self) -> MarketTime:
+        """The market's clock against ours, from its answers so far; ours where it doesn't tell."""
+        told = getattr(self._context, "market_time", MarketTime)()
+        return told if isinstance(told, MarketTime) else MarketTime()
+
     def implements(self, hook: str) -> bool:
         """Whether the provider's own class implements `hook`; needs no instance."""
         return hook in self._loaded.hooks
@@ -136,7 +145,8 @@ class Provider:
         answer = self._ask("gipper_describe", machine_id=machine_id)
         if answer is None:
             return None
-        return self._checked("gipper_describe", lambda: answers.machine(answer, self.name, machine_id))
+        found = self._checked("gipper_describe", lambda: answers.machine(answer, self.name, machine_id))
+        return found if self._here else answers.elsewhere(found)
 
     def list_ours(self) -> Listing[Machine]:
         """Every machine of the account that may bill; complete, or ProviderError."""

@@ -11,12 +11,29 @@ API_VERSION: Final = 1
 
 
 @attrs.frozen(kw_only=True)
+class BaseUrl:
+    """Where a market's API answers.
+
+    `name` is the environment variable that may move it, to loopback or to the market's own `hosts` (their
+    subdomains too; the default's host always is one). The provider's settings table may move it anywhere,
+    by the key `setting`, which that table must then have.
+    """
+
+    name: str
+    default: str
+    setting: str = "base_url"
+    hosts: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
 class ProviderInfo:
     """A provider's own description, read from its class before it is built.
 
     `appear_s`: a created machine is in the list by then; None = not promised. `settle_s`: least time
     between the two listings of a proof. `gone_patience_s`: how long a teardown is retried. `ready_s`:
     usual seconds until SSH answers. `settings_table` and `job_table` are attrs classes or None.
+    `base_urls`: what `ProviderContext.base_url` knows; requests that carry a key go nowhere else.
+    `secret_headers`: names of headers that hold a key, beside the usual ones.
     """
 
     name: str
@@ -40,6 +57,8 @@ class ProviderInfo:
     gone_patience_s: float = 300.0
     settings_table: type | None = None
     job_table: type | None = None
+    base_urls: tuple[BaseUrl, ...] = ()
+    secret_headers: tuple[str, ...] = ()
     api: int = API_VERSION
 
     @property
