@@ -255,7 +255,6 @@ def test_mistakes_of_every_kind_are_in_one_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        with_key("hooks", '["gipper_hooks.py"]'),
         with_key("run.stall_minutes", "5"),
         with_key("run.on_stall", '"stop"'),
     ],

@@ -16,7 +16,7 @@ LAYERS = tuple(
         "errors runtime money naming wording outcomes markers values values.*",
         "remote context hookspecs api gpus gpu_table countries country_places rtt http* watchdog bootstrap torch_index",
         "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
-        " folders ledger ledger.* plugins plugins.*",
+        " folders ledger ledger.* plugins plugins.* jobhooks*",
         "cost* estimate_wire filters market planning* interactive history*",
         "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
         "core core_* diagnosis* launch run providers takeover reaptimer* prooftext",

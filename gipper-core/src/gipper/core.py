@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -64,6 +66,7 @@ class Gipper:
         self._registry = registry
         self._dialer = dialer
         self._handles: dict[str, Provider] = {}
+        self._job_hooks: tuple[ModuleType, ...] = ()
         self._told = 0
 
     @classmethod
@@ -173,7 +176,21 @@ class Gipper:
 
         team = self.registry.load_team_plugins()
         self._tell_problems()
-        return plugin_set(builtin=(*builtin.modules(), *builtin.rules()), team=team)
+        return plugin_set(
+            builtin=(*builtin.modules(), *builtin.rules()), team=team, job=self._job_hooks
+        )  # fmt: skip
+
+    def with_job_hooks(self, modules: Sequence[ModuleType]) -> Gipper:
+        """The same user, for one run or estimate of a job with hooks of its own: settings, keys and plugins
+        are shared, the providers' handles and who hears of receipts are not."""
+        if not modules:
+            return self
+        _shared = (self.registry, self.loaded_settings, self.keys, self.redactor)
+        apart = copy(self)
+        apart._handles, apart._job_hooks = {}, tuple(modules)
+        for name in ("common", "ledger"):
+            vars(apart).pop(name, None)
+        return apart
 
     def services(self, reporter: Reporter) -> Services:
         """What the steps of a run are handed."""

@@ -41,7 +41,6 @@ class Unbuilt:
 
 # Take a line out once the feature is built.
 UNBUILT: Final = (
-    Unbuilt(cls=Job, field="hooks"),
     Unbuilt(cls=RunTable, field="stall_minutes", asks=lambda v: v is not None),
     Unbuilt(cls=RunTable, field="on_stall", asks=lambda v: v == "stop"),
 )

@@ -15,6 +15,7 @@ from gipper.errors import CapRefused, ConfigError, NoOffer, ProblemsError, Provi
 from gipper.history import LedgerHistory, open_history
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
+from gipper.jobhooks import JobHooks, load_hooks
 from gipper.lifecycle.arming import guarded_plan
 from gipper.lifecycle.attempt import PreflightFn, Work
 from gipper.lifecycle.bringing import checkpoint_place
@@ -54,7 +55,8 @@ class Choice:
 @attrs.define(kw_only=True)
 class Launch:
     """One run to be launched. `running` is the supervisor once there is one, for whoever must tell
-    which machine may still cost money."""
+    which machine may still cost money. Making it loads the job's own hooks (ConfigError); `allow_hooks`
+    allows them for this launch."""
 
     gipper: Gipper
     loaded: LoadedJob
@@ -62,7 +64,15 @@ class Launch:
     reporter: Reporter = attrs.field(factory=SilentReporter)
     preflight: PreflightFn = run_checks
     leave: bool = False
+    allow_hooks: bool = False
     running: Supervisor | None = None
+    hooks: JobHooks = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.hooks = load_hooks(
+            self.job, self.gipper.paths.data_folder, allow=self.allow_hooks, redact=self.gipper.redactor.text
+        )
+        self.gipper = self.gipper.with_job_hooks(self.hooks.modules)
 
     @property
     def job(self) -> Job:
@@ -231,12 +241,15 @@ class Launch:
         return RunResult(run=folder.run, outcome=outcome, reason=text, hint=hint)
 
     def _write_start(self, services: Services, folder: RunFolder) -> None:
-        plugins = {
-            p.name: f"{p.origin.distribution} {p.origin.version}".strip() for p in self.gipper.providers()
+        # A team's plugin may bear the name of a provider, which then stands for both.
+        named = {
+            **{m.name: m.origin for m in self.gipper.registry.load_team_plugins()},
+            **{p.name: p.origin for p in self.gipper.providers()},
         }
+        plugins = {name: f"{o.distribution} {o.version}".strip() for name, o in named.items()}
         start = RunStart(
             job=for_receipt(self.job, self.gipper.redactor), owner=owner_of_this_process(),
-            client=f"gipper-core {__version__}", plugins=plugins,
+            client=f"gipper-core {__version__}", plugins=plugins, hooks=self.hooks.for_receipt(),
         )  # fmt: skip
         services.ledger.append(start, run=folder.run, refs={"name": self.job.name})
 

@@ -15,7 +15,7 @@ _LEAST: Final = {"minimum": 0}
 TEXTS: Final[Mapping[Path, str]] = {
     ("name",): "What the job is called in tables and receipts.",
     ("workload",): "Jobs of one workload share what was learnt about computing times.",
-    ("hooks",): "Python files beside the job file with hooks of its own (not available yet).",
+    ("hooks",): "Python files beside the job file with hooks of its own, which run on this computer.",
     ("provider",): "A table per provider with that plugin's own options for this job.",
     ("gpu",): "Which GPUs and offers will do.",
     ("gpu", "min_mem_gb"): "Least memory of each GPU, in GB as sold.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gipper.cli.options import json_option
+from gipper.cli.options import hooks_option, json_option
 
 if TYPE_CHECKING:
     from gipper.planning_values import RankedOffer
@@ -23,10 +23,12 @@ _SHOWN: Final = 8
 @click.option("--throughput", type=click.FloatRange(min=0, min_open=True), help="Units a second.")
 @click.option("--provider", help="Only this provider.")
 @click.option("--gpu", help="Only this GPU.")
+@hooks_option
 @json_option
 def estimate(
-    job_file: Path, throughput: float | None, provider: str | None, gpu: str | None, as_json: bool
-) -> int:
+    job_file: Path, throughput: float | None, provider: str | None, gpu: str | None, allow_hooks: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Show what a run would take and cost: the best 8 offers, and how the best one's score is made."""
     from gipper.cli.console import Console
     from gipper.cli.offers_table import require_offers, show_notes, show_offers
@@ -37,7 +39,7 @@ def estimate(
     gipper = Gipper.open(note=lambda text: warn(f"gipper: note: {text}"))
     launch = Launch(
         gipper=gipper, loaded=gipper.load_job(job_file), reporter=Console(),
-        choice=Choice(provider=provider, gpu=gpu, throughput=throughput),
+        choice=Choice(provider=provider, gpu=gpu, throughput=throughput), allow_hooks=allow_hooks,
     )  # fmt: skip
     found = launch.look(launch.survey().bytes)
     show_notes(found, gipper.redactor.text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gipper.cli.lazy import LazyGroup
-from gipper.cli.options import json_option
+from gipper.cli.options import hooks_option, json_option
 from gipper.errors import ConfigError, ProblemsError
 from gipper.outcomes import EXIT_OK, EXIT_USAGE
 
@@ -71,14 +71,15 @@ def job() -> None:
 
 @job.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@hooks_option
 @json_option
-def check(file: Path, as_json: bool) -> int:
+def check(file: Path, allow_hooks: bool, as_json: bool) -> int:
     """Say every mistake in FILE; 2 where there is one. Nothing is rented, no market is asked."""
     from gipper.cli.render import print_json, say
 
     notes: list[str] = []
     try:
-        checked = _checked(file, notes)
+        checked = _checked(file, notes, allow_hooks=allow_hooks)
     except ConfigError as error:
         if not as_json:
             raise
@@ -135,15 +136,19 @@ def _tables() -> Mapping[str, type | None]:
     return tables
 
 
-def _checked(file: Path, notes: list[str]) -> Job:
+def _checked(file: Path, notes: list[str], *, allow_hooks: bool) -> Job:
     """The job, and in its place what `run` would refuse. Raises ConfigError."""
     from gipper.core import Gipper
+    from gipper.jobhooks import examine
     from gipper.strict import report
 
     gipper = Gipper.open(note=notes.append)
     job = gipper.load_job(file).job
+    _hooks, faults = examine(
+        job, gipper.paths.data_folder, allow=allow_hooks, redact=gipper.redactor.text
+    )  # fmt: skip
     report(
-        str(file), [*_missing_inputs(job), *_missing_secrets(gipper, job)],
+        str(file), [*faults, *_missing_inputs(job), *_missing_secrets(gipper, job)],
         hint="make them, or mend the file; then check again",
     )  # fmt: skip
     return job

@@ -59,6 +59,12 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
+def hooks_option(command: F) -> F:
+    """Add `--allow-hooks` as `allow_hooks`."""
+    text = "Run the job's own hooks files without asking, for this call only."
+    return click.option("--allow-hooks", is_flag=True, help=text)(command)
+
+
 @contextmanager
 def opened_ledger(*, writable: bool = False) -> Iterator[SqliteLedger]:
     """The ledger of this user, closed at the end. Raises LedgerError."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gipper.cli.options import json_option
+from gipper.cli.options import hooks_option, json_option
 from gipper.errors import ConfigError, GipperError, NotProvedGone
 from gipper.outcomes import EXIT_NOT_GONE
 
@@ -30,10 +30,11 @@ _SHOWN = 8
 @click.option("--log-dir", type=click.Path(path_type=Path), help="Also keep the job's log here.")
 @click.option("--detach", is_flag=True, help="Leave once the job runs (needs the reap timer).")
 @click.option("--unattended", is_flag=True, help="With --detach: leave although no reap timer is installed.")
+@hooks_option
 @json_option
 def run(
     job_file: Path, dry_run: bool, provider: str | None, gpu: str | None, throughput: float | None,
-    log_dir: Path | None, detach: bool, unattended: bool, as_json: bool,
+    log_dir: Path | None, detach: bool, unattended: bool, allow_hooks: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Rent, check, upload, run, collect, give back, verify. The job's output goes to stdout."""
     from gipper.cli.closing import tell_end
@@ -46,7 +47,7 @@ def run(
     gipper = Gipper.open(note=lambda text: warn(f"gipper: note: {text}"))
     launch = Launch(
         gipper=gipper, loaded=gipper.load_job(job_file), reporter=Console(),
-        choice=Choice(provider=provider, gpu=gpu, throughput=throughput),
+        choice=Choice(provider=provider, gpu=gpu, throughput=throughput), allow_hooks=allow_hooks,
     )  # fmt: skip
     if dry_run:
         show_plan(launch.plan(launch.survey().bytes), as_json=as_json)

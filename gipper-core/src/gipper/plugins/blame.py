@@ -34,11 +34,15 @@ class Implementation:
         except GipperError:
             raise
         except Exception as error:
-            raise failure(raised(self.origin, self.hook, error, redact), hint=UPDATE) from error
+            raise failure(raised(self.origin, self.hook, error, redact), hint=self._cure) from error
 
     def broke(self, text: str, redact: Redact, failure: type[GipperError]) -> GipperError:
         """The error for an answer that its contract doesn't allow."""
-        return failure(f"{self.origin.blame}: {self.hook} {redact(text)}", hint=UPDATE)
+        return failure(f"{self.origin.blame}: {self.hook} {redact(text)}", hint=self._cure)
+
+    @property
+    def _cure(self) -> str:
+        return UPDATE if self.origin.distribution else f"mend {self.origin.entry}"
 
 
 UPDATE = "update or report that plugin; `gipper plugins` lists what is installed"
@@ -46,11 +50,32 @@ UPDATE = "update or report that plugin; `gipper plugins` lists what is installed
 
 def raised(origin: Origin, hook: str, error: BaseException, redact: Redact) -> str:
     """The message for an exception that `hook` let through."""
+    number = line_in(origin.entry, error)
+    line = f" in line {number}" if number else ""
+    return redact(f"{origin.blame}: {hook} raised {type(error).__name__}{line}: {words(error)}")
+
+
+def words(error: BaseException) -> str:
+    """What an exception says."""
     try:
-        text = str(error)
+        return str(error)
     except Exception:  # noqa: BLE001 - a stranger's __str__ must not hide that there was an error
-        text = "(no text)"
-    return redact(f"{origin.blame}: {hook} raised {type(error).__name__}: {text}")
+        return "(no text)"
+
+
+def line_in(file: str, error: BaseException) -> int | None:
+    """The deepest line of `file` that was running when `error` was raised; None where none was.
+
+    For a SyntaxError of the file itself, the line that it names.
+    """
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
 
 
 def shown(value: object) -> str:

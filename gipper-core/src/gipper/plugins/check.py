@@ -94,7 +94,7 @@ def _verb_fault(found: Implemented, kind: Kind) -> str | None:
     if found.hook not in WRAPPABLE:
         return "it runs without wrappers; only gipper_list_offers and gipper_rent may be wrapped"
     if kind == "job":
-        return "a job's own hooks file may not wrap verbs"
+        return "a job's own hooks file may not wrap verbs; an installed plugin (gipper.plugins) may"
     return None
 
 
