@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tomllib
@@ -17,7 +18,11 @@ nox.options.error_on_missing_interpreters = True
 ROOT = Path(__file__).parent
 CORE = ROOT / "gipper-core"
 SETTINGS = CORE / "pyproject.toml"
-TEST_TOOLS = ("pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112")
+# Every market's distribution; core comes first wherever they are installed.
+MARKETS = sorted(p.parent for p in ROOT.glob("gipper-*/pyproject.toml") if p.parent != CORE)
+TEST_TOOLS = (
+    "pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112", "werkzeug>=3.1",
+)  # fmt: skip
 # Most tests wait for processes, not for the processor: more workers than cores.
 SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
 # Folders of tests that are sessions of their own; `tests` is all the rest.
@@ -25,8 +30,9 @@ OWN_SESSIONS = ("e2e", "docs", "bench")
 
 
 def _install(session: nox.Session, *more: str) -> None:
-    """gipper-core, editable, and the tools that tests need."""
-    session.install("-e", f"{CORE}[testing]", *TEST_TOOLS, *more)
+    """gipper-core and the markets, editable, and the tools that tests need."""
+    markets = [word for folder in MARKETS for word in ("-e", str(folder))]
+    session.install("-e", f"{CORE}[testing]", *markets, *TEST_TOOLS, *more)
 
 
 def _pytest(session: nox.Session, *where: str) -> None:
@@ -80,12 +86,13 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """mypy, strict, over all sources."""
     _install(session, "mypy>=1.13", "types-requests", "types-paramiko")
-    session.run("mypy", "--config-file", str(SETTINGS), str(CORE / "src"))
+    for folder in (CORE, *MARKETS):
+        session.run("mypy", "--config-file", str(SETTINGS), str(folder / "src"))
 
 
 @nox.session
 def minimums(session: nox.Session) -> None:
-    """The fast tests with the lowest version of every dependency that gipper-core allows."""
+    """The fast tests with the lowest version of every dependency that the distributions allow."""
     constraints = Path(session.create_tmp()) / "constraints.txt"
     constraints.write_text("".join(f"{line}\n" for line in lower_bounds()), encoding="utf-8")
     _install(session, "-c", str(constraints))
@@ -95,36 +102,84 @@ def minimums(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the wheel, install it into a bare environment, and use it there."""
+    """Build all wheels; install each market's alone with core, then all together, and use them there."""
     session.install("build>=1.2", "virtualenv>=20.26")
     folder = Path(session.create_tmp())
     shutil.rmtree(folder / "dist", ignore_errors=True)
-    session.run("python", "-m", "build", "--outdir", str(folder / "dist"), str(CORE))
-    _use_wheels(session, sorted((folder / "dist").glob("*.whl")), folder / "bare")
+    wheels = {source.name: _wheel(session, source, folder / "dist") for source in (CORE, *MARKETS)}
+    core = wheels.pop(CORE.name)
+    _use_wheels(session, [core], folder / "bare", set())
+    for name, wheel in wheels.items():
+        _use_wheels(session, [core, wheel], folder / "bare", {_provider(name)})
+    _use_wheels(session, [core, *wheels.values()], folder / "bare", {_provider(n) for n in wheels})
+    _without_one(session, folder / "bare", {_provider(n) for n in wheels})
 
 
-def _use_wheels(session: nox.Session, wheels: list[Path], bare: Path) -> None:
+def _wheel(session: nox.Session, source: Path, dist: Path) -> Path:
+    into = dist / source.name
+    session.run("python", "-m", "build", "--outdir", str(into), str(source))
+    (wheel,) = into.glob("*.whl")
+    return wheel
+
+
+def _provider(distribution: str) -> str:
+    return distribution.removeprefix("gipper-")
+
+
+def _use_wheels(session: nox.Session, wheels: list[Path], bare: Path, providers: set[str]) -> None:
     session.run("python", "-m", "virtualenv", "--clear", "-q", str(bare))
     session.run(str(bare / "bin" / "pip"), "install", "-q", *map(str, wheels), external=True)
-    gipper = str(bare / "bin" / "gipper")
-    env = {"HOME": str(bare), "GIPPER_DATA": str(bare / "data")}
-    version = session.run(gipper, "--version", external=True, silent=True, env=env)
-    if version is not None and _project()["version"] not in version:
+    version = _gipper(session, bare, "--version")
+    if _project(CORE)["version"] not in version:
         session.error(f"the installed command says {version!r}")
-    session.run(gipper, "plugins", external=True, env=env)
+    _only(session, bare, providers)
+
+
+def _without_one(session: nox.Session, bare: Path, providers: set[str]) -> None:
+    """Uninstalling a market leaves the rest working."""
+    gone = min(providers)
+    session.run(str(bare / "bin" / "pip"), "uninstall", "-q", "-y", f"gipper-{gone}", external=True)
+    _only(session, bare, providers - {gone})
+
+
+def _only(session: nox.Session, bare: Path, providers: set[str]) -> None:
+    told = json.loads(_gipper(session, bare, "plugins", "--json"))["plugins"]
+    found = {row["name"] for row in told if row["kind"] == "provider" and row["state"] == "ok"}
+    if found != providers | {"local"}:
+        session.error(f"providers {sorted(found)} instead of {sorted(providers)} and local")
+
+
+def _gipper(session: nox.Session, bare: Path, *words: str) -> str:
+    env = {"HOME": str(bare), "GIPPER_DATA": str(bare / "data")}
+    told = session.run(str(bare / "bin" / "gipper"), *words, external=True, silent=True, env=env)
+    return str(told)
 
 
 def lower_bounds() -> list[str]:
-    """`name==lowest` for every dependency, also the optional ones; a dependency without one is a fault."""
-    project = _project()
-    optional = project.get("optional-dependencies", {}).values()
-    wanted = [*project["dependencies"], *(line for lines in optional for line in lines)]
+    """`name==lowest` for every dependency of all distributions, also the optional ones.
+
+    A dependency without a plain lower bound is a fault; where two distributions differ, the higher holds.
+    """
+    wanted = [line for folder in (CORE, *MARKETS) for line in _dependencies(_project(folder))]
+    wanted = [line for line in wanted if not line.startswith("gipper-core")]
     pins = [re.fullmatch(r"([A-Za-z0-9._-]+)>=([0-9][0-9.]*)", line) for line in wanted]
     missing = [line for line, pin in zip(wanted, pins, strict=True) if pin is None]
     if missing:
         raise ValueError(f"no plain lower bound: {missing}")
-    return [f"{pin[1]}=={pin[2]}" for pin in pins if pin is not None]
+    lowest: dict[str, str] = {}
+    for pin in filter(None, pins):
+        lowest[pin[1]] = max(lowest.get(pin[1], "0"), pin[2], key=_version)
+    return [f"{name}=={version}" for name, version in lowest.items()]
 
 
-def _project() -> dict:
-    return tomllib.loads(SETTINGS.read_text(encoding="utf-8"))["project"]
+def _version(text: str) -> list[int]:
+    return [int(part) for part in text.split(".")]
+
+
+def _dependencies(project: dict) -> list[str]:
+    optional = project.get("optional-dependencies", {}).values()
+    return [*project["dependencies"], *(line for lines in optional for line in lines)]
+
+
+def _project(folder: Path) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]

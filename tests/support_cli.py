@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ import attrs
 from gipper import ledger
 
 GIPPER = Path(sys.executable).with_name("gipper")
+# Markets that are installed beside the tests, before any test invents some.
+INSTALLED = frozenset(
+    e.name for e in entry_points(group="gipper.providers") if e.dist and e.dist.name != "gipper-core"
+)
 # Seconds: all phases but the command's own are short, so that a machine's end is near.
 SMALL_LIMITS = {
     "ready_min": 5, "checks": 1, "setup_min": 1, "upload_min": 1, "collect_min": 1, "watchdog_grace": 1,
@@ -99,9 +104,12 @@ class Background:
 
 
 class World:
-    """One user: HOME and gipper's folders below `home`; everything that runs for them carries the path."""
+    """One user: HOME and gipper's folders below `home`; everything that runs for them carries the path.
 
-    def __init__(self, home: Path) -> None:
+    Of the markets that are installed beside the tests, only `markets` take part.
+    """
+
+    def __init__(self, home: Path, markets: Collection[str] = ()) -> None:
         self.home = home
         self.data = home / "data"
         self.config = home / "config" / "config.toml"
@@ -110,7 +118,7 @@ class World:
         self.env: dict[str, str] = {
             "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(home), "GIPPER_DATA": str(self.data),
             "GIPPER_CONFIG": str(self.config), "GIPPER_KEYS": str(home / "keys"),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1", "GIPPER_DISABLED_PLUGINS": ",".join(others(markets)),
         }  # fmt: skip
         self._started = 0
         self._running: list[Background] = []
@@ -226,9 +234,9 @@ class Orphan:
 
 
 @contextmanager
-def world(home: Path) -> Iterator[World]:
+def world(home: Path, markets: Collection[str] = ()) -> Iterator[World]:
     """A world whose processes must all be gone at its end."""
-    made = World(home)
+    made = World(home, markets)
     yield made
     left = made.clean()
     assert not left, f"left behind (now ended): {left}"
@@ -267,6 +275,11 @@ def command_lines() -> list[bytes]:
 def environments(pids: list[int]) -> list[bytes]:
     """The environments of some processes."""
     return [_read(pid, "environ") for pid in pids]
+
+
+def others(markets: Collection[str] = ()) -> list[str]:
+    """The installed providers that are neither gipper's own nor in `markets`."""
+    return sorted(INSTALLED - set(markets))
 
 
 def _value(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support_cli import Done, World
+from support_cli import Done, World, others
 from support_root import tmpfs
 
 GOOD = 'name = "x"\n[gpu]\ncount = 0\nproviders = ["local"]\n[run]\ncommand = "true"\n'
@@ -224,10 +224,12 @@ def test_a_damaged_ledger(user: World) -> None:
 
 def test_no_provider_is_installed(user: World) -> None:
     """With no provider at all nothing can be rented, and that is what is told."""
-    done = user.gipper("pod", "run", user.job("true"), env={"GIPPER_DISABLED_PLUGINS": "local"})
+    done = user.gipper(
+        "pod", "run", user.job("true"), env={"GIPPER_DISABLED_PLUGINS": ",".join(["local", *others()])}
+    )
     refused(user, done, "local")
     job = user.job("true", gpu={"count": 0})
-    done = user.gipper("pod", "run", job, env={"GIPPER_DISABLED_PLUGINS": "local"})
+    done = user.gipper("pod", "run", job, env={"GIPPER_DISABLED_PLUGINS": ",".join(["local", *others()])})
     assert done.code in (2, 3) and "next: " in done.err and "pod.intent" not in user.kinds(), done.all
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support_cli import World, distribution
+from support_cli import World, distribution, others
 
 GOOD_HOOK = "from gipper.api import hookimpl\n\n\n@hookimpl\n"
 BROKEN = {
@@ -76,7 +76,7 @@ def test_ls_and_reap_work_beside_broken_plugins(crowded: World) -> None:
 
 def test_a_disabled_plugin_is_not_told(crowded: World) -> None:
     """GIPPER_DISABLED_PLUGINS silences a broken one."""
-    off = ",".join([*BROKEN, "twin"])
+    off = ",".join([*BROKEN, "twin", *others()])
     done = crowded.gipper(
         "pod", "run", "--dry-run", crowded.job("true"), env={"GIPPER_DISABLED_PLUGINS": off}
     )
