@@ -28,6 +28,7 @@ from gipper.values.receipts import (
 
 # How long a machine may stay out of the lists where the provider promises nothing.
 UNPROMISED_APPEAR_S: Final = 600.0
+_ACCEPTED: Final = "accepted"
 
 
 @attrs.define(kw_only=True)
@@ -103,6 +104,9 @@ class _Ending:
         self.blame = blame
         self.asked = services.runtime.now()
         self.told: dict[str, str] = {}
+        # Accepted, and missing from every complete listing since: asked no more. A market that limits how
+        # often it may be asked would be asked for nothing, and the machine's cost counted too long.
+        self.absent: set[str] = set()
         self.last = "never answered"
 
     def run(self) -> Proof | None:
@@ -127,11 +131,11 @@ class _Ending:
         return self.services.runtime.monotonic() + max(patience, least)
 
     def _ask(self) -> None:
-        for pod in self.rental.ids:
+        for pod in [pod for pod in self.rental.ids if pod not in self.absent]:
             answered: datetime | None = None
             try:
                 self.rental.provider.terminate(pod)
-                answer, answered = "accepted", self.services.runtime.now()
+                answer, answered = _ACCEPTED, self.services.runtime.now()
             except GipperError as error:
                 answer = self.services.redact(error.message)
             self.asked = self.services.runtime.now()
@@ -161,6 +165,7 @@ class _Ending:
             listing = self.rental.provider.list_ours()
         except GipperError as error:
             self.last = f"the list could not be read: {self.services.redact(error.message)}"
+            self.absent.clear()
             return None
         known = len(self.rental.ids)
         note_twins(self.services, self.rental, listing)
@@ -168,6 +173,8 @@ class _Ending:
         if seen:
             self.rental.listed = True
             self.last = f"still listed as {seen[0].state.value}"
+        shown = {machine.id for machine in seen}
+        self.absent = {p for p in self.rental.ids if p not in shown and self.told.get(p) == _ACCEPTED}
         return None if seen or len(self.rental.ids) > known else begun
 
     def _described_gone(self) -> datetime | None:
@@ -178,6 +185,7 @@ class _Ending:
                 self.last = f"it could not be described: {self.services.redact(error.message)}"
                 return None
             if machine is not None and machine.state is not MachineState.GONE:
+                self.absent.discard(pod)
                 self.last = f"still described as {machine.state.value}"
                 return None
         return self.services.runtime.now()

@@ -17,7 +17,7 @@ from gipper.errors import (
     Stopped,
     Unsuitable,
 )
-from gipper.lifecycle.proof import Rental
+from gipper.lifecycle.proof import Rental, note_twins
 from gipper.lifecycle.services import Backoff, Interrupts, Services
 from gipper.remote import Dialer, Remote, Target
 from gipper.values.machines import Machine, MachineState
@@ -26,6 +26,8 @@ from gipper.values.machines import Machine, MachineState
 _DEARER_SHARE: Final = Decimal("1.02")
 _DEARER_USD_H: Final = Decimal("0.01")
 _DIAL_S: Final = 15.0
+# A promise that is due before a run can be over.
+_SHORT_S: Final = 5.0
 # How long a session must stay before the machine counts as ready; longer after each one that broke.
 _HOLD_S: Final = 0.2
 _HOLD_GROWS: Final = 4.0
@@ -107,10 +109,24 @@ class _Waiting:
                 self._judge(machine)
                 remote = self._dial(machine)
                 if remote is not None:
+                    self._see_in_list()
                     return Ready(remote=remote, machine=machine, seconds=self._waited())
             if self._waited() >= self.limit_s:
                 raise self._diagnosed(f"not ready after {self.limit_s:.0f} s (ready limit): {self.last}")
             self.services.pause(backoff.next(), self.interrupts.once)
+
+    def _see_in_list(self) -> None:
+        """Once a listing has shown the machine, its absence from later ones proves something at once;
+        else a teardown must wait until the market's promise to show it is due."""
+        promised = self.rental.provider.info.appear_s
+        if self.rental.listed or (promised is not None and promised <= _SHORT_S):
+            return
+        try:
+            listing = self.rental.provider.list_ours()
+        except GipperError:
+            return
+        note_twins(self.services, self.rental, listing)
+        self.rental.listed = any(m.id == self.rental.pod for m in listing)
 
     def _waited(self) -> float:
         return self.services.runtime.monotonic() - self.begun
