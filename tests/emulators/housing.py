@@ -45,7 +45,10 @@ class Gpu:
 
 @attrs.frozen(kw_only=True)
 class Wish:
-    """A machine to be made. `ports` are inside ports by protocol; `env` is the first process's."""
+    """A machine to be made. `ports` are inside ports by protocol; `env` is the first process's.
+
+    `own_clock`: its uptime stands still until the test advances it, and its `sleep` is short.
+    """
 
     env: Mapping[str, str] = attrs.field(factory=dict)
     onstart: str = ""
@@ -53,6 +56,7 @@ class Wish:
     outside: Mapping[tuple[int, str], int] = attrs.field(factory=dict)
     keys: Sequence[str] = ()
     gpu: Gpu = attrs.field(factory=Gpu)
+    own_clock: bool = False
 
 
 class Lodging(Protocol):
@@ -138,6 +142,10 @@ class Sandbox(Sshd):
         _by_the_system_s_python(self.stubs.bin / "nvidia-smi")
         self.stubs.smi(cards=wish.gpu.cards, apps=wish.gpu.apps)
         self.stubs.driver(**wish.gpu.driver)
+        self._uptime = folder / "uptime"
+        if wish.own_clock:
+            self._uptime.write_text("1000.00 1.00\n")
+            put_program(self.stubs.bin / "sleep", "#!/bin/sh\nexec /bin/sleep 0.2\n")
         path = self._library_path(folder)
         super().__init__(
             folder, authorize=False,
@@ -177,6 +185,11 @@ class Sandbox(Sshd):
             if outside is not None:
                 self._forwards.append(Forward(outside, inside, protocol))
 
+    def advance(self, seconds: float) -> None:
+        """Its own clock goes on by so much."""
+        now = float(self._uptime.read_text().split()[0])
+        self._uptime.write_text(f"{now + seconds:.2f} 1.00\n")
+
     def close(self) -> None:
         for forward in self._forwards:
             forward.close()
@@ -196,6 +209,8 @@ class Sandbox(Sshd):
 
     def _first(self, config: Path) -> str:
         own_root = f"mount --bind {self.home} /root && " if os.getuid() == 0 else ""
+        if self._wish.own_clock:
+            own_root += f"mount --bind {self._uptime} /proc/uptime && "
         # A container's first process goes on whatever the start-up script does.
         return f"{own_root}cd; sh {self.folder}/onstart & {SSHD} -D -e -f {config}; wait"
 

@@ -35,7 +35,7 @@ def make_vast(
     runtime: Runtime, housing: Housing, rows: Sequence[dict[str, Any]] = (), **changes: Any
 ) -> tuple[Market, VastApp]:
     """A market with these listings; `changes` are the account's or the knobs'."""
-    account = {k: changes.pop(k) for k in ("key", "credit", "host") if k in changes}
+    account = {k: changes.pop(k) for k in ("key", "credit", "host", "own_clock") if k in changes}
     market = Market(
         runtime=runtime, housing=housing, listings=Listings(list(rows) or [row(5000101)]), knobs=Knobs(**changes),
         **account,

@@ -29,6 +29,7 @@ class Market:
     key: str = "vast-key-0123456789abcdef"
     credit: Decimal = Decimal(25)
     host: str = "127.0.0.1"
+    own_clock: bool = False
     contracts: dict[int, Contract] = attrs.field(factory=dict)
     account_keys: list[str] = attrs.field(factory=list)
     creates: int = 0
@@ -85,7 +86,7 @@ class Market:
         wish = Wish(
             env=self._environment(contract), onstart=str(contract.body.get("onstart") or ""), ports=ports,
             outside=contract.outside, keys=[] if self.knobs.key_never else contract.keys,
-            gpu=self.knobs.host(contract.listing["machine_id"]),
+            gpu=self.knobs.host(contract.listing["machine_id"]), own_clock=self.own_clock,
         )  # fmt: skip
         lodging = self.housing.open(wish)
         contract.lodging, contract.running = lodging, self.runtime.now()

@@ -139,7 +139,9 @@ class _Waiting:
             return None
         if machine is None and self.seen:
             raise BadHost(f"machine {self.rental.pod} vanished while it was starting")
-        self.seen = self.seen or machine is not None
+        if machine is not None and not self.seen:
+            self.seen = True
+            self._see_in_list()
         return machine
 
     def _judge(self, machine: Machine) -> None:
