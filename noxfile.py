@@ -20,13 +20,15 @@ CORE = ROOT / "gipper-core"
 SETTINGS = CORE / "pyproject.toml"
 # Every market's distribution; core comes first wherever they are installed.
 MARKETS = sorted(p.parent for p in ROOT.glob("gipper-*/pyproject.toml") if p.parent != CORE)
+# Clients that this project did not write, as published, each in an environment of its own.
+OFFICIAL = {"OFFICIAL_VASTAI": ("vastai==1.9.1", "vastai")}
 TEST_TOOLS = (
     "pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112", "werkzeug>=3.1",
 )  # fmt: skip
 # Most tests wait for processes, not for the processor: more workers than cores.
 SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
 # Folders of tests that are sessions of their own; `tests` is all the rest.
-OWN_SESSIONS = ("e2e", "docs", "bench")
+OWN_SESSIONS = ("e2e", "docs", "bench", "official")
 
 
 def _install(session: nox.Session, *more: str) -> None:
@@ -58,6 +60,18 @@ def e2e(session: nox.Session) -> None:
     _install(session)
     _pytest(session, *SIDE_BY_SIDE, "tests/e2e")
     _pytest(session, *SIDE_BY_SIDE, "-m", "slow", "tests", "--ignore=tests/e2e", "--ignore=tests/docs")
+
+
+@nox.session
+def official(session: nox.Session) -> None:
+    """The markets' own clients, as published, against the emulators that the other tests believe."""
+    _install(session, "virtualenv>=20.26")
+    for variable, (requirement, command) in OFFICIAL.items():
+        folder = Path(session.create_tmp()).resolve() / command
+        session.run("python", "-m", "virtualenv", "-q", str(folder))
+        session.run(str(folder / "bin" / "pip"), "install", "-q", requirement, external=True)
+        session.env[variable] = str(folder / "bin" / command)
+    _pytest(session, *SIDE_BY_SIDE, "tests/official")
 
 
 @nox.session

@@ -212,14 +212,14 @@ def test_its_own_watchdog_ends_a_machine_that_everybody_left(vast: Make, moment:
     machine's own clock, the instance destroys itself with the key that the market gave it."""
     with vast(own_clock=True, running_s=2.0 if moment == "pod.create" else 0.3) as world:
         (world.user.work / "big").write_bytes(os.urandom(1 << 20))
-        inputs = [{"src": "big", "dst": "."}]
+        inputs = [{"src": "big", "dst": "./"}]
         job = world.job("mkdir out; /bin/sleep 600", inputs=inputs)
         running = world.user.start("pod", "run", job)
         world.user.wait_for(moment, seconds=60)
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
         (contract,) = world.market.contracts.values()
-        end = world.user.receipts("pod.intent")[0]["end"]
+        end = datetime.fromisoformat(world.user.receipts("pod.intent")[0]["end"])
         until(lambda: (sandbox_home(contract) / ".gipper-watchdog" / "pid").exists(), "a watchdog runs", 30)
         left = (end - datetime.now(UTC)).total_seconds() + 600
         contract.lodging.advance(left - 100)
