@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "reap-timer": Entry("gipper.cli.reap_timer:reap_timer", "Reap every 15 minutes, with nobody there."),
     "proof": Entry("gipper.cli.proof:proof", "What proves that a run's machines are gone."),
     "hosts": Entry("gipper.cli.hosts:hosts", "What past rentals have taught about providers and machines."),
+    "account": Entry("gipper.cli.account:account", "Credit and limits, as the markets tell them."),
     "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
 }
 
