@@ -84,6 +84,7 @@ def test_a_run_with_a_udp_port(vast: Make) -> None:
         world.user.sound()
         assert json.loads(world.user.gipper("pod", "ls", "--json").out) == []
         assert "vast" in world.user.gipper("pod", "hosts").out
+        assert "credit $2" in world.user.gipper("pod", "account").out
         spent = json.loads(world.user.gipper("pod", "cost", "--json").out)
         assert spent[0]["outcome"] == "succeeded"
 
