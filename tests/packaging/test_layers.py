@@ -13,7 +13,7 @@ from source_tree import Module, imports, modules
 LAYERS = tuple(
     tuple(line.split())
     for line in (
-        "errors runtime money naming wording outcomes markers values values.*",
+        "errors runtime money naming wire wording outcomes markers values values.*",
         "remote context hookspecs api gpus gpu_table countries country_places rtt http* watchdog bootstrap torch_index",
         "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
         " folders ledger ledger.* plugins plugins.* jobhooks*",

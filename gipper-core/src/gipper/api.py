@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gipper import wire
 from gipper.context import HttpSession, ProviderContext
 from gipper.countries import country_code
 from gipper.errors import (
@@ -92,4 +93,5 @@ __all__ = [
     "memory_as_sold",
     "parse_gpu_name",
     "usd",
+    "wire",
 ]

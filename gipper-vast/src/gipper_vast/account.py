@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from gipper.api import Account, KeyCheck, ProviderError
-from gipper_vast import bills, listing, pacing, wire
+from gipper.api import Account, KeyCheck, ProviderError, wire
+from gipper_vast import bills, listing, pacing
 from gipper_vast.client import Ask, Client
 from gipper_vast.search import rows_of, search_ask
 

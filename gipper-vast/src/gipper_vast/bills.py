@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from gipper.api import Bill, ProviderError
-from gipper_vast import pacing, wire
+from gipper.api import Bill, ProviderError, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client, compact
 
 PAGE: Final = 100

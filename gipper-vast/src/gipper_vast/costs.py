@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gipper.api import CostAdjustment, Offer, Phases
-from gipper_vast import wire
+from gipper.api import CostAdjustment, Offer, Phases, wire
 from gipper_vast.info import NAME
 
 # SSH answers up to a minute after the container runs: that much of `ready` is charged.

@@ -15,8 +15,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from gipper.api import ProviderError
-from gipper_vast import wire
+from gipper.api import ProviderError, wire
 
 Meaning = Literal["key", "scope", "two_factor", "quota", "often", "missing", "other"]
 

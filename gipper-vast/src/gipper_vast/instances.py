@@ -19,8 +19,9 @@ from gipper.api import (
     Runtime,
     gpu_model,
     memory_as_sold,
+    wire,
 )
-from gipper_vast import pacing, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client
 from gipper_vast.errors import failure, meaning
 from gipper_vast.info import NAME

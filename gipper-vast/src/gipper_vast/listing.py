@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gipper.api import Listing, Machine, ProviderError
-from gipper_vast import pacing, wire
+from gipper.api import Listing, Machine, ProviderError, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client, compact
 from gipper_vast.instances import machine_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gipper.api import Diagnosis, GipperError, ProviderContext
-from gipper_vast import pacing, wire
+from gipper.api import Diagnosis, GipperError, ProviderContext, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client
 from gipper_vast.instances import is_id, read_row, wrongly_made
 from gipper_vast.memory import Memory

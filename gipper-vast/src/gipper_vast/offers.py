@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from gipper.api import GpuModel, Offer, OfferQuery, country_code, gpu_model, memory_as_sold, usd
-from gipper_vast import wire
+from gipper.api import GpuModel, Offer, OfferQuery, country_code, gpu_model, memory_as_sold, usd, wire
 from gipper_vast.info import NAME
 from gipper_vast.tables import Hosts, VastJob
 

@@ -25,8 +25,9 @@ from gipper.api import (
     Refused,
     RentRequest,
     usd,
+    wire,
 )
-from gipper_vast import pacing, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client
 from gipper_vast.errors import Reply, failure, meaning
 from gipper_vast.info import IMAGE, NAME

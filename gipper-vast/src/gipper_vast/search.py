@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import attrs
 
-from gipper.api import Listing, Offer, ProviderError
-from gipper_vast import pacing, wire
+from gipper.api import Listing, Offer, ProviderError, wire
+from gipper_vast import pacing
 from gipper_vast.client import Ask, Client
 from gipper_vast.offers import Wanted, offer_of
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from gipper.api import Diagnosis, MachineState
-from gipper_vast import wire
+from gipper.api import Diagnosis, MachineState, wire
 
 _BOOTING: Final = frozenset({None, "created", "loading"})
 _AGAIN: Final = frozenset({"rebooting", "recycling"})

@@ -1,7 +1,7 @@
-"""Values out of the market's JSON, defensively: whatever stands there, they become what is meant or None.
+"""Values out of a market's JSON, defensively: whatever stands there, they become what is meant or None.
 
-The market sends numbers as text, text as null, and leaves fields out; another server in its place may send
-anything. Nothing here raises for any JSON value.
+Markets send numbers as text, text as null, and leave fields out; another server in their place may send
+anything. Nothing here raises for any JSON value. Since API 1, as `gipper.api.wire`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from gipper.api import usd
+from gipper.money import usd
 
 # Beyond these a figure is a mistake, not a price or a size.
 MOST_USD: Final = Decimal(10**6)
