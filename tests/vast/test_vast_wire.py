@@ -10,7 +10,7 @@ import attrs
 from gipper_vast.errors import Reply, asked_wait, failure, meaning
 from gipper_vast.instances import machine_of
 from gipper_vast.offers import Wanted, offer_of
-from gipper_vast.tables import Hosts, marketJob
+from gipper_vast.tables import Hosts, VastJob
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,7 +115,7 @@ def test_any_row_is_an_offer_that_core_takes_or_a_reason(row: dict[str, Any], sp
         "min_bid": 0.1,
         "gpu_name": "RTX 4090",
     }
-    wanted = Wanted(query=OfferQuery(deadline=0), hosts=Hosts(verified=False), job=marketJob(), spot=spot)
+    wanted = Wanted(query=OfferQuery(deadline=0), hosts=Hosts(verified=False), job=VastJob(), spot=spot)
     found = offer_of(base | row, wanted)
     if isinstance(found, Offer):
         from gipper.api import Listing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -124,3 +125,30 @@ def session(runtime: QuickRuntime) -> Iterator[ProviderSession]:
     )
     yield made
     made.close()
+
+
+@pytest.fixture
+def new_stream() -> Iterator[Callable[[bytes], str]]:
+    """Servers that send some bytes and then keep the line open."""
+    doors: list[socket.socket] = []
+
+    def start(data: bytes) -> str:
+        door = socket.create_server(("127.0.0.1", 0))
+        doors.append(door)
+
+        def serve() -> None:
+            while True:
+                try:
+                    line, _ = door.accept()
+                except OSError:
+                    return
+                doors.append(line)
+                line.recv(65536)
+                line.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"http://127.0.0.1:{door.getsockname()[1]}/logs"
+
+    yield start
+    for one in doors:
+        one.close()

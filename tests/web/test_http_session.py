@@ -339,3 +339,18 @@ def test_a_cached_answer_tells_no_time(market, session):
     market.script = [(200, {"Age": "100"}, b"")]
     session.get(market.url)
     assert session.offset_s is None
+
+
+def test_the_beginning_of_an_endless_answer(session, new_stream):
+    """A stream that never ends gives what came within the time; a refusal is raised with its status."""
+    url = new_stream(b"data: one\n\ndata: two\n\n")
+    assert session.beginning(url, seconds=0.5) == b"data: one\n\ndata: two\n\n"
+    assert session.beginning(url, seconds=5, most=9) == b"data: one"
+
+
+def test_the_beginning_of_a_refusal(market, session):
+    """A status that is no success is raised."""
+    market.script = [(403, JSON, b'{"title": "Forbidden"}')]
+    with pytest.raises(HttpStatus) as caught:
+        session.beginning(f"{market.url}/logs", seconds=1)
+    assert caught.value.status == 403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,12 @@ class HttpSession(Protocol):
 
     def request(self, method: str, url: str, **kwargs: Any) -> Any:
         """As `requests.Session.request`."""
+
+    def beginning(
+        self, url: str, *, seconds: float, most: int = ..., headers: Mapping[str, str] | None = ...,
+        params: Mapping[str, str] | None = ...,
+    ) -> bytes:  # fmt: skip
+        """The first bytes of a GET that may never end, such as a log that is followed."""
 
 
 class ProviderContext(Protocol):

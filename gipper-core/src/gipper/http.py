@@ -154,6 +154,22 @@ class ProviderSession:
         """The JSON of a response of this session. Raises NotJson."""
         return json_of(response, provider=self._provider, redact=self._redact)
 
+    def beginning(
+        self, url: str, *, seconds: float, most: int = 1 << 16, headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> bytes:  # fmt: skip
+        """The first bytes of a GET that may never end (a log stream): what came within `seconds`, at most
+        `most`. Asked once. Raises HttpStatus, HttpUnsent, HttpLost, ProviderError."""
+        given = {"headers": headers, "params": params, "timeout": (self._timeout[0], seconds)}
+        call = self._prepared("GET", url, given)
+        end = self._runtime.monotonic() + seconds
+        status, found = self._sender.beginning(call, most, lambda: self._runtime.monotonic() >= end)
+        if not 200 <= status < 300:
+            text = body_text(found, self._redact)
+            message = f"{self._provider}: HTTP {status} for {call.what}"
+            raise HttpStatus(self._redact(message), status=status, text=text, hint=_HINTS.get(status))
+        return found
+
     def close(self) -> None:
         """Close all connections; idempotent."""
         self._sender.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -65,6 +66,21 @@ class Sender:
             failure = self._failure(call, error)
         raise failure
 
+    def beginning(self, call: Call, most: int, over: Callable[[], bool]) -> tuple[int, bytes]:
+        """(status, first bytes) of an answer that may never end: until `most` bytes, `over`, or silence for
+        the call's read limit. Raises HttpUnsent or HttpLost where no answer began."""
+        try:
+            answer = self.session.request(
+                call.method, call.url, headers=dict(call.headers), timeout=call.timeout, stream=True,
+                allow_redirects=False, proxies=dict(proxies_for(call.url)), verify=ca_bundle(), **call.body,
+            )  # fmt: skip
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            failure = self._failure(call, error)
+        else:
+            with answer:
+                return answer.status_code, _first(answer, most, over)
+        raise failure
+
     def _failure(self, call: Call, error: Exception) -> ProviderError:
         where = f"{self._provider}: {call.what}"
         if "SOCKS" in str(error) and isinstance(error, requests.exceptions.InvalidSchema):
@@ -90,6 +106,19 @@ class Sender:
                 lasting=True,
             )
         return HttpUnsent(f"{where}: could not be sent ({type(error).__name__})", lasting=True)
+
+
+def _first(answer: requests.Response, most: int, over: Callable[[], bool]) -> bytes:
+    found = b""
+    try:
+        # A larger piece would be waited for until it is whole.
+        for chunk in answer.iter_content(1):
+            found += chunk
+            if len(found) >= most or over():
+                break
+    except (OSError, urllib3.exceptions.HTTPError):
+        pass  # Silence, or a broken line: what came is what there is.
+    return found[:most]
 
 
 def _no_socks(provider: str) -> ProviderError:
