@@ -13,6 +13,8 @@ from typing import Any
 
 import attrs
 from emulators.housing import sandboxes
+from emulators.runpod.app import RunpodApp, make_runpod
+from emulators.runpod.market import Market as RunpodMarket
 from emulators.vast.app import VastApp, make_vast
 from emulators.vast.market import Market
 from emulators.web import served
@@ -53,3 +55,37 @@ def vast_world(
             user.env.update(VAST_URL=url, VAST_API_KEY=market.key)
             user.settings(limits={"kill_grace": 2}, daily_cap_usd=20.0)
             yield VastWorld(user, market, app)
+
+
+@attrs.frozen
+class RunpodWorld:
+    """A user, the market behind their key, and its API."""
+
+    user: World
+    market: RunpodMarket
+    app: RunpodApp
+
+    def job(self, command: str, **tables: Any) -> Path:
+        """A job for one GPU of this market, with outputs."""
+        gpu = {"count": 1, "providers": ["runpod"], **tables.pop("gpu", {})}
+        return self.user.job(command, gpu=gpu, **tables)
+
+    def gone(self) -> None:
+        """Nothing is left, no key went astray, and no create was sent twice for one name."""
+        assert self.market.alive() == []
+        assert self.app.leaks == []
+        names = [s.json["name"] for s in self.app.seen("create")]
+        assert len(set(names)) == len(names)
+
+
+@contextmanager
+def runpod_world(
+    home: Path, driver: Path, gpus: Sequence[dict[str, Any]] = (), **changes: Any
+) -> Iterator[RunpodWorld]:
+    """A user with the key of an emulated Runpod account whose machines are sandboxes."""
+    with sandboxes(home / "machines", driver) as housing:
+        market, app = make_runpod(RealRuntime(), housing, gpus, **changes)
+        with served(app) as url, world(home / "user", markets=["runpod"]) as user:
+            user.env.update(RUNPOD_API_BASE_URL=url, RUNPOD_API_KEY=market.key)
+            user.settings(limits={"kill_grace": 2}, daily_cap_usd=20.0)
+            yield RunpodWorld(user, market, app)

@@ -90,6 +90,7 @@ class MarketApp:
         except Hangup:
             _cut(environ)
             raise
+        self.decorate(response)
         response.headers["Date"] = format_datetime(self.runtime.now(), usegmt=True)
         return response(environ, start_response)
 
@@ -100,6 +101,9 @@ class MarketApp:
     def refuse(self, request: Request, endpoint: str) -> Any:
         """An answer to a request that may not come now (rate, key); None lets it in."""
         return None
+
+    def decorate(self, response: Response) -> None:
+        """Headers that every answer bears."""
 
     def no_route(self, request: Request) -> Any:
         """The answer to a path that the market doesn't have."""

@@ -27,7 +27,7 @@ from gipper.markers import hookimpl
 from gipper.money import usd
 from gipper.remote import Completed, Remote
 from gipper.runtime import Event, Runtime, Task
-from gipper.values.bills import Account, Bill, Diagnosis, KeyCheck, Leftover, Watchdog
+from gipper.values.bills import Account, Bill, BillKind, Diagnosis, KeyCheck, Leftover, Watchdog
 from gipper.values.estimates import CostAdjustment, Phases
 from gipper.values.jobs import Job, Probe
 from gipper.values.machines import Address, Machine, MachineState, Port, RentRequest
@@ -43,6 +43,7 @@ __all__ = [
     "BadHost",
     "BaseUrl",
     "Bill",
+    "BillKind",
     "CheckResult",
     "CommandTimeout",
     "Completed",
