@@ -89,10 +89,11 @@ def ssh(run: str) -> int:
     if machine is None or not machine.addresses:
         raise ConfigError(f"machine {pod.pods[0]} has no address to log in at", hint="gipper pod ls")
     address = machine.addresses[0]
+    user = machine.user or taken.gipper.provider(pod.provider).info.ssh_user
     command = [
         "ssh", "-F", "none", "-i", str(taken.gipper.key_pair.private), "-o", "IdentitiesOnly=yes", "-o",
         f"UserKnownHostsFile={taken.folder.known_hosts}", "-o", f"HostKeyAlias={host_alias(machine.id)}",
-        "-p", str(address.port), f"{taken.gipper.provider(pod.provider).info.ssh_user}@{address.host}",
+        "-p", str(address.port), f"{user}@{address.host}",
     ]  # fmt: skip
     client = shutil.which("ssh")
     if client is None:

@@ -48,7 +48,7 @@ class Door:
         return Target(
             machine_id=machine.id,
             addresses=machine.addresses,
-            user=rental.provider.info.ssh_user,
+            user=machine.user or rental.provider.info.ssh_user,
             key_file=self.key_file,
             pins=self.pins,
             host_key=machine.host_key,

@@ -62,6 +62,7 @@ def _ports(value: Iterable[Port]) -> tuple[Port, ...]:
 class Machine:
     """A machine as its provider tells of it; unknown things are None. `machine["id"]` works too.
 
+    `user` is who logs in, where that isn't the provider's `ssh_user`.
     Before the preflight, core fills in what only the offer said: GPU, count, disk and memory.
     """
 
@@ -73,6 +74,7 @@ class Machine:
     ports: tuple[Port, ...] = attrs.field(default=(), converter=_ports)
     usd_h: Decimal | None = None
     created: datetime | None = None
+    user: str | None = None
     host_id: str | None = None
     host_key: str | None = None
     fault: str | None = None
