@@ -114,7 +114,7 @@ class MarketApp:
             name, parts = self._map.bind_to_environ(environ).match()
         except HTTPException:
             self._note(request, "none")
-            return _response(self.no_route(request))
+            return as_response(self.no_route(request))
         endpoint = str(name).split(" ")[0]
         self._note(request, endpoint)
         fault = self.faults.take(endpoint)
@@ -127,13 +127,13 @@ class MarketApp:
             told = refused if refused is not None else self._calls[str(name)](request, **parts)
         if fault is not None and not fault.ok:
             return self._broken(fault)
-        return _response(told)
+        return as_response(told)
 
     def _broken(self, fault: Fault) -> Response:
         if fault.answer is None:
             raise Hangup("the line went dead")
         code, body, headers = fault.answer
-        response = _response((code, body))
+        response = as_response((code, body))
         response.headers.update(headers)
         return response
 
@@ -153,7 +153,8 @@ class MarketApp:
             ]
 
 
-def _response(told: Any) -> Response:
+def as_response(told: Any) -> Response:
+    """(status, body) as an answer; text goes out as it is, anything else as JSON."""
     if isinstance(told, Response):
         return told
     code, body = told

@@ -371,3 +371,23 @@ def test_an_error_that_made_a_machine(bench: Callable[..., Bench]) -> None:
     machine = b.provider.describe(machine_id)
     assert machine is not None and machine.state.value == "error"
     assert isinstance(b.end(machine_id), Proof) and b.market.alive() == []
+
+
+def test_a_rate_limit_met_after_all(bench: Callable[..., Bench]) -> None:
+    """Another process of the same account used up the interval: the refusal's own wait is obeyed."""
+    b = bench(retry_after=True)
+    b.app.limits.too_early("list", f"Bearer {b.market.key}", b.sim.monotonic())
+    assert list(b.provider.list_ours()) == []
+    assert b.app.limits.refused == ["list"]
+
+
+def test_no_money_left_in_the_middle(bench: Callable[..., Bench]) -> None:
+    """When the credit is used up the market stops everything: told as stopped, listed, and ended."""
+    b = bench(credit=Decimal("0.10"))
+    machine_id = b.rent()
+    b.sim.sleep(3600)
+    machine = b.provider.describe(machine_id)
+    assert machine is not None and machine.state.value in ("error", "stopped")
+    account = b.provider.account()
+    assert account is not None and account.credit_usd is not None and account.credit_usd <= 0
+    assert isinstance(b.end(machine_id), Proof)

@@ -17,7 +17,7 @@ from emulators.vast.contracts import Contract
 from emulators.vast.knobs import INTERVALS, Knobs
 from emulators.vast.market import Market
 from emulators.vast.offers import Listings, row
-from emulators.web import MarketApp, Route
+from emulators.web import MarketApp, Route, as_response
 from werkzeug.wrappers import Request
 
 from gipper.runtime import Runtime
@@ -85,9 +85,10 @@ class VastApp(MarketApp):
 
     def refuse(self, request: Request, endpoint: str) -> Any:
         """Rate, key, scope of an instance's own key, two-factor."""
+        self.market.settle()
         wait = self.limits.too_early(endpoint, self._caller(request), self.runtime.monotonic())
         if wait is not None:
-            return self._too_often(endpoint)
+            return self._too_often(endpoint, wait)
         if endpoint in _OPEN:
             return None
         told = request.headers.get("Authorization", "")
@@ -269,7 +270,7 @@ class VastApp(MarketApp):
     def _caller(self, request: Request) -> str:
         return request.headers.get("Authorization", request.remote_addr or "")
 
-    def _too_often(self, endpoint: str) -> Any:
+    def _too_often(self, endpoint: str, wait: float) -> Any:
         interval, form = INTERVALS[endpoint].seconds, self.market.knobs.too_often_form
         text = "API requests too frequent"
         bodies = {
@@ -277,7 +278,10 @@ class VastApp(MarketApp):
             "detail": {"detail": f"{text}: endpoint threshold={interval}"},
             "json": {"success": False, "error": "rate_limit_exceeded", "msg": text, "retry_after": interval},
         }  # fmt: skip
-        return 429, bodies[form]
+        answer = as_response((429, bodies[form]))
+        if self.market.knobs.retry_after:
+            answer.headers["Retry-After"] = str(int(wait) + 1)
+        return answer
 
     def _no_such_ask(self, ask: int) -> Any:
         form = self.market.knobs.gone_form
@@ -301,6 +305,8 @@ def _body_fault(body: dict[str, Any], listing: dict[str, Any], *, strict: bool) 
     if len(str(body.get("onstart") or "")) > 4048:
         return _failure(400, "invalid_args", "error 400/3471: args too long")
     price = body.get("price")
+    if price is not None and float(price) < float(listing["min_bid"]):
+        return _failure(400, "invalid_price", "price is below the minimum bid")
     if price is not None and not 0.001 <= float(price) <= 128:
         return _failure(400, "invalid_price", "price must be between 0.001 and 128")
     unknown = sorted(body.keys() - _BODY)

@@ -59,6 +59,13 @@ class Market:
         """Prepaid dollars left."""
         return self.credit - sum((self.metered(c) for c in self.contracts.values()), Decimal(0))
 
+    def settle(self) -> None:
+        """An account without money: everything stops, and the disks bill on."""
+        if self.credit_left() <= 0:
+            for contract in self.alive():
+                if contract.stopped is None:
+                    self.outbid(contract)
+
     def create(self, listing: dict[str, Any], body: dict[str, Any]) -> Contract:
         """A new contract; its container starts by itself, asked or not."""
         self.creates += 1
@@ -76,7 +83,8 @@ class Market:
 
     def _boot(self, contract: Contract, after_s: float) -> None:
         self.runtime.sleep(after_s)
-        if contract.ended is None:
+        self.settle()
+        if contract.ended is None and contract.stopped is None:
             self.start(contract)
 
     def start(self, contract: Contract) -> None:
