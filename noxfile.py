@@ -20,6 +20,7 @@ CORE = ROOT / "gipper-core"
 SETTINGS = CORE / "pyproject.toml"
 # Every market's distribution; core comes first wherever they are installed.
 MARKETS = sorted(p.parent for p in ROOT.glob("gipper-*/pyproject.toml") if p.parent != CORE)
+OWN_BOXES = ROOT / "examples" / "gipper-ssh"
 # Clients that this project did not write, as published, each in an environment of its own.
 OFFICIAL = {"OFFICIAL_VASTAI": ("vastai==1.9.1", "vastai")}
 TEST_TOOLS = (
@@ -28,7 +29,7 @@ TEST_TOOLS = (
 # Most tests wait for processes, not for the processor: more workers than cores.
 SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
 # Folders of tests that are sessions of their own; `tests` is all the rest.
-OWN_SESSIONS = ("e2e", "docs", "bench", "official")
+OWN_SESSIONS = ("e2e", "docs", "bench", "official", "conformance")
 
 
 def _install(session: nox.Session, *more: str) -> None:
@@ -60,6 +61,14 @@ def e2e(session: nox.Session) -> None:
     _install(session)
     _pytest(session, *SIDE_BY_SIDE, "tests/e2e")
     _pytest(session, *SIDE_BY_SIDE, "-m", "slow", "tests", "--ignore=tests/e2e", "--ignore=tests/docs")
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """The suite that plugin authors get, on every provider here, and on deliberately wrong ones."""
+    _install(session, "-e", str(OWN_BOXES))
+    _pytest(session, *SIDE_BY_SIDE, "tests/conformance")
+    _pytest(session, *SIDE_BY_SIDE, str(OWN_BOXES / "tests"))
 
 
 @nox.session
@@ -100,7 +109,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """mypy, strict, over all sources."""
     _install(session, "mypy>=1.13", "types-requests", "types-paramiko")
-    for folder in (CORE, *MARKETS):
+    for folder in (CORE, *MARKETS, OWN_BOXES):
         session.run("mypy", "--config-file", str(SETTINGS), str(folder / "src"))
 
 
@@ -120,7 +129,7 @@ def build(session: nox.Session) -> None:
     session.install("build>=1.2", "virtualenv>=20.26")
     folder = Path(session.create_tmp())
     shutil.rmtree(folder / "dist", ignore_errors=True)
-    wheels = {source.name: _wheel(session, source, folder / "dist") for source in (CORE, *MARKETS)}
+    wheels = {source.name: _wheel(session, source, folder / "dist") for source in (CORE, *MARKETS, OWN_BOXES)}
     core = wheels.pop(CORE.name)
     _use_wheels(session, [core], folder / "bare", set())
     for name, wheel in wheels.items():

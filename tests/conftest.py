@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ["gipper.testing.pytest_plugin"]
+
 # A provider's key, its base URL, a proxy or gipper's own settings must never reach a test: its reaper
 # could end real machines.
 _PRIVATE = re.compile(

@@ -27,7 +27,11 @@ LAYERS = tuple(
 BESIDE = {
     # runtime: the machine is a process of its own, which makes its own RealRuntime.
     "builtin": ("api", "runtime", "builtin", "builtin.*"),
-    "testing": ("api", "values", "values.*", "testing", "testing.*", "errors", "runtime", "markers", "money"),
+    # plugins, http, redact: the contract's checks talk to a provider through core's own handle.
+    "testing": (
+        *("api", "values", "values.*", "testing", "testing.*", "errors", "runtime", "markers", "money"),
+        *("remote", "plugins", "plugins.*", "http", "redact"),
+    ),
 }
 # Libraries that have their own place.
 PLACES = {

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support_box import Box
 
+pytest_plugins = ["gipper.testing.pytest_plugin"]
+
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
