@@ -13,7 +13,7 @@ from source_tree import Module, imports, modules
 LAYERS = tuple(
     tuple(line.split())
     for line in (
-        "errors runtime money naming wire wording outcomes markers values values.*",
+        "errors runtime scaffold* money naming wire wording outcomes markers values values.*",
         "remote context hookspecs api gpus gpu_table countries country_places rtt http* watchdog bootstrap torch_index",
         "paths folders installation schema* keys settings* strict* redact* job job_* jobfile*"
         " folders ledger ledger.* plugins plugins.* jobhooks*",
@@ -36,17 +36,17 @@ BESIDE = {
 # Libraries that have their own place.
 PLACES = {
     "pytest": ("testing", "testing.*"),
-    "click": ("cli", "cli.*"),
+    "click": ("cli", "cli.*", "testing.toymarket.*"),
     "rich": ("cli.render",),
     "paramiko": ("ssh", "ssh.*", "builtin.local", "builtin.local.*"),
     "pluggy": ("markers", "plugins", "plugins.*"),
     "cattrs": ("strict*", "settings*", "jobfile*", "job*"),
-    "requests": ("http*",),
+    "requests": ("http*", "testing.toymarket.*"),
     "sqlite3": ("ledger", "ledger.*"),
     "iso3166": ("countries",),
 }
 CLOCKS_AND_THREADS = {"time", "concurrent", "asyncio", "multiprocessing", "sched", "_thread"}
-OWN_CLOCK = ("runtime", "builtin.local", "builtin.local.*", "testing.sim")
+OWN_CLOCK = ("runtime", "builtin.local", "builtin.local.*", "testing.sim", "testing.toymarket.*")
 PLAIN_LOCKS = {"Lock", "RLock", "get_ident", "current_thread"}
 # paramiko brings threads of its own; what meets them may wait for them.
 BESIDE_PARAMIKO = ("ssh.*",)

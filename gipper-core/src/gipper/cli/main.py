@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "job": Entry("gipper.cli.job:job", "Check a job file; the schema of job files."),
     "ledger": Entry("gipper.cli.ledger:ledger", "Raw receipts; is the trail whole; a copy of it."),
     "plugins": Entry("gipper.cli.plugins:plugins", "What is installed, and what failed to load."),
+    "plugin": Entry("gipper.cli.plugin:plugin", "Begin a plugin of your own."),
     "hooks": Entry("gipper.cli.hooks:hooks", "Trust the hooks that lie beside a job file; what is trusted."),
     "doctor": Entry("gipper.cli.doctor:doctor", "Look for trouble and say its cure."),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from gipper.testing.crowd import CrowdMarket, Load, Rental, Truth
 from gipper.testing.market import FakeMachine, FakeMarket
+from gipper.testing.remote import FakeRemote, made_job
 from gipper.testing.sim import Deadlock, SimRuntime
 
 __all__ = [
@@ -12,8 +13,10 @@ __all__ = [
     "Deadlock",
     "FakeMachine",
     "FakeMarket",
+    "FakeRemote",
     "Load",
     "Rental",
     "SimRuntime",
     "Truth",
+    "made_job",
 ]

@@ -15,9 +15,14 @@ Row = tuple[str, str, str, str, str]
 
 
 def pytest_addoption(parser: Any) -> None:
-    """Add `--gipper-report`."""
+    """Add `--gipper-report` and `--gipper-live`."""
     group = parser.getgroup("gipper", "the contract of gipper's providers")
     group.addoption("--gipper-report", metavar="FILE", help="write what was proved of the contract as JSON")
+    group.addoption(
+        "--gipper-live",
+        metavar="USD_PER_HOUR",
+        help="rent one real machine that costs at most so much, in every contract.LiveSuite",
+    )
 
 
 def pytest_configure(config: Any) -> None:

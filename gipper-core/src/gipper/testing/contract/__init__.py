@@ -18,6 +18,7 @@ of the run prints both what was proved and what was not.
 from __future__ import annotations
 
 from gipper.testing.contract.bench import SCENARIOS, Bench, Unsupported
+from gipper.testing.contract.live import LiveSuite
 from gipper.testing.contract.running import CHECKS, ContractBroken, Result, run_check, run_checks
 from gipper.testing.contract.sentence import Check
 from gipper.testing.contract.stage import Stage, staged
@@ -29,6 +30,7 @@ __all__ = [
     "Bench",
     "Check",
     "ContractBroken",
+    "LiveSuite",
     "Result",
     "Stage",
     "Suite",
