@@ -22,7 +22,17 @@ SETTINGS = CORE / "pyproject.toml"
 MARKETS = sorted(p.parent for p in ROOT.glob("gipper-*/pyproject.toml") if p.parent != CORE)
 OWN_BOXES = ROOT / "examples" / "gipper-ssh"
 # Clients that this project did not write, as published, each in an environment of its own.
-OFFICIAL = {"OFFICIAL_VASTAI": ("vastai==1.9.1", "vastai")}
+OFFICIAL = {
+    "OFFICIAL_VASTAI": ("vastai==1.9.1", "vastai"),
+    "OFFICIAL_RUNPOD": ("runpod==1.12.0", "python"),
+}
+# What people already have installed: gipper must fit beside each of them.
+NEIGHBOURS = ("vastai", "runpod", "skypilot", "dstack")
+# Every market with a key, and its address turned to a port where nothing answers.
+NOWHERE = dict.fromkeys(("VAST_URL", "RUNPOD_API_BASE_URL", "SHADEFORM_BASE_URL"), "http://127.0.0.1:9")
+NO_KEYS = dict.fromkeys(("VAST_API_KEY", "RUNPOD_API_KEY", "SHADEFORM_API_KEY"), "no-key-of-anybody")
+# Exit code of a search in which no market answered.
+NONE_ANSWERED = 4
 TEST_TOOLS = (
     "pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112", "werkzeug>=3.1",
 )  # fmt: skip
@@ -138,6 +148,19 @@ def build(session: nox.Session) -> None:
     _without_one(session, folder / "bare", {_provider(n) for n in wheels})
 
 
+@nox.session
+def beside(session: nox.Session) -> None:
+    """Core and one market beside each of the tools that people already use: nothing conflicts."""
+    session.install("build>=1.2", "virtualenv>=20.26")
+    folder = Path(session.create_tmp())
+    shutil.rmtree(folder / "dist", ignore_errors=True)
+    core = _wheel(session, CORE, folder / "dist")
+    market = _wheel(session, ROOT / "gipper-vast", folder / "dist")
+    for neighbour in NEIGHBOURS:
+        _use_wheels(session, [core, market], folder / "bare", {"vast"}, neighbour)
+        session.run(str(folder / "bare" / "bin" / "pip"), "check", external=True)
+
+
 def _wheel(session: nox.Session, source: Path, dist: Path) -> Path:
     into = dist / source.name
     session.run("python", "-m", "build", "--outdir", str(into), str(source))
@@ -149,9 +172,11 @@ def _provider(distribution: str) -> str:
     return distribution.removeprefix("gipper-")
 
 
-def _use_wheels(session: nox.Session, wheels: list[Path], bare: Path, providers: set[str]) -> None:
+def _use_wheels(
+    session: nox.Session, wheels: list[Path], bare: Path, providers: set[str], *more: str
+) -> None:
     session.run("python", "-m", "virtualenv", "--clear", "-q", str(bare))
-    session.run(str(bare / "bin" / "pip"), "install", "-q", *map(str, wheels), external=True)
+    session.run(str(bare / "bin" / "pip"), "install", "-q", *more, *map(str, wheels), external=True)
     version = _gipper(session, bare, "--version")
     if _project(CORE)["version"] not in version:
         session.error(f"the installed command says {version!r}")
@@ -170,11 +195,23 @@ def _only(session: nox.Session, bare: Path, providers: set[str]) -> None:
     found = {row["name"] for row in told if row["kind"] == "provider" and row["state"] == "ok"}
     if found != providers | {"local"}:
         session.error(f"providers {sorted(found)} instead of {sorted(providers)} and local")
+    # Own boxes answer without a network, and then not every market failed.
+    if providers and _provider(OWN_BOXES.name) not in providers:
+        _asks(session, bare, providers)
 
 
-def _gipper(session: nox.Session, bare: Path, *words: str) -> str:
-    env = {"HOME": str(bare), "GIPPER_DATA": str(bare / "data")}
-    told = session.run(str(bare / "bin" / "gipper"), *words, external=True, silent=True, env=env)
+def _asks(session: nox.Session, bare: Path, markets: set[str]) -> None:
+    """`gipper pod gpus` asks the installed markets, and no other."""
+    told = _gipper(session, bare, "pod", "gpus", code=NONE_ANSWERED)
+    asked = re.search(r"no market could be asked \(([^)]*)\)", told)
+    if asked is None or set(asked[1].split(", ")) != markets:
+        session.error(f"`gipper pod gpus` should have asked {sorted(markets)}, and says:\n{told}")
+
+
+def _gipper(session: nox.Session, bare: Path, *words: str, code: int = 0) -> str:
+    env = {"HOME": str(bare), "GIPPER_DATA": str(bare / "data"), **NOWHERE, **NO_KEYS}
+    command = str(bare / "bin" / "gipper")
+    told = session.run(command, *words, external=True, silent=True, env=env, success_codes=[code])
     return str(told)
 
 

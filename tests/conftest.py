@@ -91,6 +91,8 @@ def no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """At the session's end: processes that still carry the tests' folders are ended, and that fails."""
     base = tmp_path_factory.getbasetemp()
     yield
+    # A process in the middle of its exec has no environment to read yet: one look could miss it.
+    time.sleep(0.05)
     left = _leftovers(base)
     deadline = time.monotonic() + _LEAVE_S
     while left and time.monotonic() < deadline:

@@ -37,7 +37,7 @@ WORDS: Final = {
     GPU: "another GPU than gpu.only allows",
     COUNT: "another number of GPUs than gpu.count",
     REGION: "outside gpu.regions, or the place isn't told",
-    PORTS: "can't publish a port of pod.ports",
+    PORTS: "can't publish a port of pod.ports, TCP or UDP",
     PRICE: "dearer than gpu.max_usd_per_h",
     CAPABILITY: "below gpu.min_compute_capability",
     CUDA: "older driver than gpu.cuda_versions needs, or not told",

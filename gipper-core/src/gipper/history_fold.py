@@ -116,6 +116,9 @@ def _ready(s: Summary, r: Receipt) -> None:
     known, row = s.rentals.numbers["ready"], _row(s, r)
     if math.isnan(known[row]):
         known[row] = float(r.payload["seconds"])
+    # Some markets tell which host it is only once the machine runs.
+    if r.payload.get("host_id"):
+        _name(s, row, "host", r.payload["host_id"])
 
 
 def _custody(s: Summary, r: Receipt) -> None:

@@ -13,6 +13,7 @@ from gipper.core import Gipper, require_sound_ledger
 from gipper.core_credit import Credits
 from gipper.errors import CapRefused, ConfigError, NoOffer, ProblemsError, ProviderError, Stopped
 from gipper.history import LedgerHistory, open_history
+from gipper.filters import WORDS
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.jobhooks import JobHooks, load_hooks
@@ -293,10 +294,16 @@ def flagged(found: Survey) -> list[str]:
 
 def none_fits(found: Plan) -> str:
     """Why nothing is left of what was offered, in one line."""
-    why = ", ".join(f"{n} x {reason}" for reason, n in sorted(found.left_out.items()))
+    why = ", ".join(f"{n} x {_meant(reason)}" for reason, n in sorted(found.left_out.items()))
     if not found.seen:
         return f"nothing is offered by {', '.join(found.asked)} for this"
-    return f"none of {counted(found.seen, 'offer')} fits" + (f": {why}" if why else "")
+    whose = f" of {', '.join(found.asked)}" if found.asked else ""
+    return f"none of {counted(found.seen, 'offer')}{whose} fits" + (f": {why}" if why else "")
+
+
+def _meant(reason: str) -> str:
+    """A reason with what it means; a plugin's own reasons are words already."""
+    return f"{reason} ({WORDS[reason]})" if reason in WORDS else reason
 
 
 def no_market() -> ConfigError:

@@ -120,7 +120,7 @@ def old_pod(market: Market, pod: Pod, now: datetime) -> dict[str, Any]:
         "desiredStatus": "EXITED" if pod.stopped else "RUNNING", "costPerHr": float(pod.usd_h),
         "containerDiskInGb": body["disk"], "gpuCount": body["gpu"].get("count", 1), "dockerArgs": "",
         "env": [f"{k}={v}" for k, v in body.get("env", {}).items()], "ports": ",".join(body.get("ports", [])),
-        "uptimeSeconds": 0, "vcpuCount": 16, "memoryInGb": 8, "volumeInGb": 0, "podType": "RESERVED",
+        "uptimeSeconds": 0, "vcpuCount": 16, "memoryInGb": 8, "volumeInGb": 0, "volumeMountPath": "/workspace", "podType": "RESERVED",
         "dockerId": None, "lastStatusChange": "Rented by User", "port": None,
         "runtime": None if runtime is None else {"uptimeInSeconds": runtime["uptime"], "ports": ports},
         "machine": {"podHostId": f"{pod.id}-6441077c", "gpuDisplayName": body["gpu"]["id"]},

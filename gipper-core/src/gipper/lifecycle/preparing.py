@@ -70,7 +70,7 @@ class Preparation:
         self._write(PodReady(
             provider=a.rental.provider.name, pod=a.rental.pod, seconds=ready.seconds,
             address=ready.remote.address.host, port=ready.remote.address.port,
-            host_key=ready.remote.fingerprint,
+            host_key=ready.remote.fingerprint, host_id=ready.machine.host_id,
         ))  # fmt: skip
         return as_offered(ready.machine, self.offer, a.work.job.pod.disk_gb or 0.0)
 

@@ -20,6 +20,7 @@ from gipper.errors import (
 from gipper.lifecycle.proof import Rental, note_twins
 from gipper.lifecycle.services import Backoff, Interrupts, Services
 from gipper.remote import Dialer, Remote, Target
+from gipper.values.bills import Diagnosis
 from gipper.values.machines import Machine, MachineState
 
 # Dearer than offered: by more than this share and this much an hour.
@@ -28,6 +29,8 @@ _DEARER_USD_H: Final = Decimal("0.01")
 _DIAL_S: Final = 15.0
 # A promise that is due before a run can be over.
 _SHORT_S: Final = 5.0
+# How often a machine that doesn't start is asked why: logs are dear to ask for.
+_WHY_EVERY_S: Final = 30.0
 # How long a session must stay before the machine counts as ready; longer after each one that broke.
 _HOLD_S: Final = 0.2
 _HOLD_GROWS: Final = 4.0
@@ -98,6 +101,8 @@ class _Waiting:
         self.authorized: set[str] = set()
         self.last = "the market has not shown it yet"
         self.broken = 0
+        self.asked_why_s = 0.0
+        self.cause: Diagnosis | None = None
 
     def run(self) -> Ready:
         backoff = Backoff(most=5.0)
@@ -107,6 +112,7 @@ class _Waiting:
             machine = self._describe()
             if machine is not None:
                 self._judge(machine)
+                self._ask_why(machine)
                 remote = self._dial(machine)
                 if remote is not None:
                     self._see_in_list()
@@ -156,6 +162,18 @@ class _Waiting:
         if machine.state is MachineState.ERROR:
             raise self._diagnosed(f"the market reports an error: {machine.fault or 'no text'}")
         self._authorize("first describe", machine)
+
+    def _ask_why(self, machine: Machine) -> None:
+        """A cause that the market's own log names twice in a row won't go away by waiting."""
+        if machine.state not in (MachineState.PENDING, MachineState.STARTING):
+            return
+        if self._waited() - self.asked_why_s < _WHY_EVERY_S:
+            return
+        self.asked_why_s = self._waited()
+        found, before = self._cause(), self.cause
+        self.cause = found
+        if found is not None and found == before and found.fault in ("host", "image", "account"):
+            raise self._blamed(f"{self.rental.pod} can't start", found)
 
     def _authorize(self, when: str, machine: Machine) -> None:
         if when in self.authorized:
@@ -210,11 +228,15 @@ class _Waiting:
         self.last = ("key refused: " if error.kind == "auth" else "") + self.services.redact(error.message)
 
     def _diagnosed(self, text: str) -> GipperError:
+        found = self._cause()
+        return BadHost(text) if found is None else self._blamed(text, found)
+
+    def _cause(self) -> Diagnosis | None:
         try:
-            diagnosis = self.rental.provider.diagnose(self.rental.pod)
+            return self.rental.provider.diagnose(self.rental.pod)
         except GipperError:
-            diagnosis = None
-        if diagnosis is None:
-            return BadHost(text)
-        told = f"{text} ({self.services.redact(diagnosis.text)})"
-        return Unsuitable(told) if diagnosis.fault in ("image", "account") else BadHost(told)
+            return None
+
+    def _blamed(self, text: str, found: Diagnosis) -> GipperError:
+        told = f"{text} ({self.services.redact(found.text)})"
+        return Unsuitable(told) if found.fault in ("image", "account") else BadHost(told)

@@ -168,6 +168,7 @@ class PodReady(Payload):
     address: str
     port: int
     host_key: str
+    host_id: str | None = None
 
 
 @attrs.frozen(kw_only=True)
