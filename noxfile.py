@@ -35,6 +35,7 @@ NO_KEYS = dict.fromkeys(("VAST_API_KEY", "RUNPOD_API_KEY", "SHADEFORM_API_KEY"),
 NONE_ANSWERED = 4
 TEST_TOOLS = (
     "pytest>=8.3", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.112", "werkzeug>=3.1",
+    "jsonschema>=4.23",
 )  # fmt: skip
 # Most tests wait for processes, not for the processor: more workers than cores.
 SIDE_BY_SIDE = ("-n", "4", "--dist", "loadfile")
@@ -83,8 +84,8 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def official(session: nox.Session) -> None:
-    """The markets' own clients, as published, against the emulators that the other tests believe."""
-    _install(session, "virtualenv>=20.26")
+    """The markets' own clients, as published, and invented requests, on the emulators."""
+    _install(session, "virtualenv>=20.26", "schemathesis>=4.4")
     for variable, (requirement, command) in OFFICIAL.items():
         folder = Path(session.create_tmp()).resolve() / command
         session.run("python", "-m", "virtualenv", "-q", str(folder))

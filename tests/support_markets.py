@@ -74,6 +74,7 @@ class RunpodWorld:
         """Nothing is left, no key went astray, and no create was sent twice for one name."""
         assert self.market.alive() == []
         assert self.app.leaks == []
+        assert self.app.schema.off == [] and self.app.schema.judged
         names = [s.json["name"] for s in self.app.seen("create")]
         assert len(set(names)) == len(names)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -35,16 +35,30 @@ FAR = "203.0.113.9"
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Make:
+def bench(tmp_path: Path) -> Iterator[Make]:
+    made: list[Bench] = []
+
     def make(*gpus: dict[str, Any], key: str | None = None, settings: object = None, **changes: Any) -> Bench:
         sim = SimRuntime(START)
         changes.setdefault("host", "8.8.4.4")
         market, app = make_runpod(sim, NoHousing(), gpus, **changes)
-        return make_bench(
-            tmp_path, RunpodProvider, "https://api.runpod.io", sim, market, app, key=key, settings=settings
+        made.append(
+            make_bench(
+                tmp_path,
+                RunpodProvider,
+                "https://api.runpod.io",
+                sim,
+                market,
+                app,
+                key=key,
+                settings=settings,
+            )
         )
+        return made[-1]
 
-    return make
+    yield make
+    off = [text for b in made for text in b.app.schema.off]
+    assert off == [], "requests or answers that the schema doesn't allow"
 
 
 def test_a_life_in_simulated_time(bench: Make) -> None:

@@ -12,8 +12,8 @@ from gipper import __version__
 from gipper.core import Gipper, require_sound_ledger
 from gipper.core_credit import Credits
 from gipper.errors import CapRefused, ConfigError, NoOffer, ProblemsError, ProviderError, Stopped
-from gipper.history import LedgerHistory, open_history
 from gipper.filters import WORDS
+from gipper.history import LedgerHistory, open_history
 from gipper.installation import owner_of_this_process
 from gipper.jobfile import LoadedJob, for_receipt, to_mapping
 from gipper.jobhooks import JobHooks, load_hooks

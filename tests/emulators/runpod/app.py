@@ -13,14 +13,16 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import attrs
 from emulators.housing import Housing
 from emulators.meter import DAY, HOUR, windows
 from emulators.runpod import graphql
 from emulators.runpod.checks import create_fault, query_fault
 from emulators.runpod.knobs import Knobs
 from emulators.runpod.market import Market, Pod, gpu
+from emulators.runpod.schema import Schema
 from emulators.runpod.shapes import gpu_row, pod_row, status_of
-from emulators.web import MarketApp, Route
+from emulators.web import MarketApp, Route, as_response
 from werkzeug.wrappers import Request, Response
 
 from gipper.runtime import Runtime
@@ -48,6 +50,7 @@ class RunpodApp(MarketApp):
 
     def __init__(self, market: Market) -> None:
         self.market = market
+        self.schema = Schema()
         one = "/v2/pods/<string:ident>"
         routes = [
             Route(methods=("GET",), path="/v2/catalog/gpus", endpoint="catalog", call=self.catalog),
@@ -63,7 +66,17 @@ class RunpodApp(MarketApp):
             Route(methods=("GET",), path="/v2/account/ssh-keys", endpoint="ssh_keys", call=self.ssh_keys),
             Route(methods=("POST",), path="/graphql", endpoint="graphql", call=self.graphql),
         ]  # fmt: skip
-        super().__init__(market.runtime, routes, self._secrets)
+        super().__init__(market.runtime, [self._judged(route) for route in routes], self._secrets)
+
+    def _judged(self, route: Route) -> Route:
+        """The route, with each request that reaches it and each answer held against the schema."""
+
+        def call(request: Request, **parts: str) -> Response:
+            response = as_response(route.call(request, **parts))
+            self.schema.judge(route.endpoint, request, response)
+            return response
+
+        return attrs.evolve(route, call=call)
 
     def _secrets(self) -> list[str]:
         return [self.market.key, *(p.key for p in self.market.pods.values())]
@@ -109,7 +122,8 @@ class RunpodApp(MarketApp):
             return _problem(*fault[:3], errors=fault[3])
         if self.market.credit_left() <= 0:
             return _problem(402, "Payment Required", "insufficient balance")
-        kind = self.market.find(body["gpu"]["id"])
+        # Machines without a GPU are never to be had here.
+        kind = self.market.find(body.get("gpu", {}).get("id", ""))
         center = None if kind is None else _place(kind, body)
         if (
             kind is None
@@ -120,9 +134,9 @@ class RunpodApp(MarketApp):
         return 201, self._row(self.market.create(body, kind, center))
 
     def list_page(self, request: Request) -> Any:
-        limit, after = int(request.args.get("limit", 1000)), request.args.get("cursor")
+        limit, after = _whole(request.args.get("limit", "1000")), request.args.get("cursor")
         start = 0 if after is None else _cursor(after)
-        if start is None or not 1 <= limit <= 1000:
+        if start is None or limit is None or not 1 <= limit <= 1000:
             return _problem(422, "Unprocessable Entity", "bad cursor or limit")
         rows = [self._row(p) for p in self.market.listed()]
         if self.market.knobs.no_pages:
@@ -178,8 +192,11 @@ class RunpodApp(MarketApp):
     def billing(self, request: Request) -> Any:
         step = _STEPS.get(request.args.get("bucketSize", "day"), DAY)
         now = self.runtime.now()
-        since = _moment(request.args.get("startTime")) or now - timedelta(days=30)
-        until = _moment(request.args.get("endTime")) or now
+        try:
+            since = _moment(request.args.get("startTime")) or now - timedelta(days=30)
+            until = _moment(request.args.get("endTime")) or now
+        except (ValueError, OverflowError):
+            return _problem(422, "Unprocessable Entity", "bad startTime or endTime")
         wanted = request.args.get("podId")
         pods = [p for p in self.market.pods.values() if wanted in (None, p.id)]
         records = [
@@ -240,6 +257,10 @@ def _problem(status: int, title: str, detail: str, errors: Sequence[str] = ()) -
     if errors:
         told["errors"] = list(errors)
     return Response(json.dumps(told), status=status, content_type="application/problem+json")
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _as_cursor(start: int) -> str:
