@@ -200,3 +200,15 @@ def test_its_own_watchdog_ends_a_pod_that_everybody_left(runpod: Make, moment: s
 def _home(pod: Pod) -> Path:
     """What the pod has as /root; a path that isn't there before it runs."""
     return getattr(pod.lodging, "home", Path("/nonexistent"))
+
+
+def test_d_024_a_login_that_comes_late(runpod: Make) -> None:
+    """RUNNING long before a port is mapped: waited for, not given up, and nobody is blamed."""
+    with runpod(ports_s=8.0) as world:
+        done = world.user.gipper("pod", "run", world.job(SAYS), timeout=120)
+        assert done.code == 0, done.all
+        assert world.market.creates == 1
+        (ready,) = world.user.receipts("pod.ready")
+        assert ready["seconds"] >= 7
+        assert not [r for r in world.user.receipts("pod.terminate") if r["blame"]]
+        world.gone()
