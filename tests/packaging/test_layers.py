@@ -19,7 +19,7 @@ LAYERS = tuple(
         " folders ledger ledger.* plugins plugins.* jobhooks*",
         "cost* estimate_wire filters market planning* interactive history*",
         "ssh ssh.* transfer transfer.* lifecycle lifecycle.*",
-        "core core_* accounts diagnosis* launch run providers takeover reaptimer* prooftext",
+        "custody custody.* billing billing.* debuglog core core_* accounts diagnosis* launch run providers takeover reaptimer* prooftext",
         "cli cli.* __main__",
     )
 )

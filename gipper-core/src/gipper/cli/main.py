@@ -19,14 +19,14 @@ COMMANDS: Final = {
     "pod": Entry("gipper.cli.pod:pod", "Rent a machine for a job, look after machines, see what they cost."),
     "job": Entry("gipper.cli.job:job", "Check a job file; the schema of job files."),
     "ledger": Entry("gipper.cli.ledger:ledger", "Raw receipts; is the trail whole; a copy of it."),
+    "custody": Entry(
+        "gipper.cli.custody:custody", "What of yours was where; record what went around gipper."
+    ),
     "plugins": Entry("gipper.cli.plugins:plugins", "What is installed, and what failed to load."),
     "plugin": Entry("gipper.cli.plugin:plugin", "Begin a plugin of your own."),
     "hooks": Entry("gipper.cli.hooks:hooks", "Trust the hooks that lie beside a job file; what is trusted."),
     "doctor": Entry("gipper.cli.doctor:doctor", "Look for trouble and say its cure."),
 }
-
-_SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
-_SECRET_LENGTH: Final = 8
 
 
 def _plugin_command(name: str) -> click.Command | None:
@@ -60,7 +60,7 @@ def main(args: Sequence[str]) -> int:
     if "_GIPPER_COMPLETE" in os.environ:
         root.main(prog_name="gipper")
     plain, debug = _take_debug(args)
-    code = _guarded(plain, debug)
+    code = _logged(plain) if debug else _guarded(plain, debug)
     return _flushed(code)
 
 
@@ -92,6 +92,14 @@ def _take_debug(args: Sequence[str]) -> tuple[list[str], bool]:
     kept = [a for a in args[:cut] if a != "--debug"]
     debug = len(kept) < cut or bool(os.environ.get("GIPPER_DEBUG"))
     return [*kept, *args[cut:]], debug
+
+
+def _logged(args: list[str]) -> int:
+    from gipper.cli.render import warn
+    from gipper.debuglog import debugging
+
+    with debugging(args, os.environ, warn):
+        return _guarded(args, True)
 
 
 def _guarded(args: list[str], debug: bool) -> int:
@@ -178,14 +186,10 @@ def _trace(error: BaseException, debug: bool) -> None:
 
 
 def _redacted(text: str) -> str:
-    """Without what looks like a secret, and without the values of variables that are named like one."""
-    from gipper.redact import Redactor, token_shapes
+    """Without anything that could be a secret: it is made to be pasted."""
+    from gipper.debuglog import safe
 
-    redactor = Redactor()
-    for name, value in os.environ.items():
-        if len(value) >= _SECRET_LENGTH and any(word in name.upper() for word in _SECRET_NAMES):
-            redactor.add(value, name)
-    return token_shapes(redactor.text(text))
+    return safe(text, os.environ)
 
 
 def _reason(error: BaseException | None) -> str:
@@ -194,10 +198,11 @@ def _reason(error: BaseException | None) -> str:
 
 def _tell(message: str, hint: str | None = None) -> None:
     from gipper.cli.render import warn
+    from gipper.debuglog import message as shown
 
-    warn(f"gipper: {message}")
+    warn(f"gipper: {shown(message, os.environ)}")
     if hint:
-        warn(f"  next: {hint}")
+        warn(f"  next: {shown(hint, os.environ)}")
 
 
 def _flushed(code: int) -> int:

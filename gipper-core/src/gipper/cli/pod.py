@@ -22,7 +22,12 @@ COMMANDS: Final = {
     "proof": Entry("gipper.cli.proof:proof", "What proves that a run's machines are gone."),
     "hosts": Entry("gipper.cli.hosts:hosts", "What past rentals have taught about providers and machines."),
     "account": Entry("gipper.cli.account:account", "Credit and limits, as the markets tell them."),
+    "custody": Entry(
+        "gipper.cli.custody:custody", "What of yours was where; record what went around gipper."
+    ),
+    "reconcile": Entry("gipper.cli.reconcile:reconcile", "Take the markets' bills into the ledger."),
     "cost": Entry("gipper.cli.cost:cost", "What runs cost."),
+    "audit": Entry("gipper.cli.audit:audit", "Charges that don't fit, as claims that can be pasted."),
 }
 
 
