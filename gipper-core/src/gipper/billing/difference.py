@@ -1,4 +1,4 @@
-"""Why a machine's bill isn't what was computed, line by line; the lines add up to the difference exactly. Pure.
+"""Why a machine's bill isn't what was computed, line by line; they add up to the difference exactly. Pure.
 
 Computed = the offer's rate x the time from creation to the order to end. By the contract of offers that rate
 holds the disk. Each line takes only what its cause can account for; what is left is unexplained.

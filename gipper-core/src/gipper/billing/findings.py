@@ -50,7 +50,7 @@ def finding(
     usd: Decimal | None = None,
     kinds: Iterable[str] = (),
 ) -> Finding:
-    """A finding about a known machine; `usd` is all of `bills` unless given, `kinds` those of its receipts."""
+    """A finding about a known machine; `usd` is all of `bills` unless given, `kinds` of receipts."""
     lines = tuple(bills)
     return Finding(
         kind=kind, provider=machine.provider, machine=machine.pod, name=machine.name, run=machine.run,

@@ -70,7 +70,7 @@ class Slot:
         return (*self.gpu, *self.disk)
 
     def most(self, life: Life) -> Decimal:
-        """The most that a machine can cost in this interval at its rate, with slack for clock and rounding."""
+        """The most that a machine can cost in this time at its rate, with slack for clock and rounding."""
         alive = min(self.until - self.since, life.overlap(self.since, self.until) + SLACK)
         return usd(life.allowed_usd_h * _hours(alive)) + ROUNDING * len(self.bills)
 

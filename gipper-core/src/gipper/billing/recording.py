@@ -107,6 +107,6 @@ def receipt_of(whole: Whole) -> SpendBilled:
 
 
 def cut_since(found: Mapping[Key, Whole], rentals: Rentals, asked: datetime) -> datetime | None:
-    """Since when to ask again, where a machine in the answer is older than what was asked for; None = whole."""
+    """When to ask again from, where a machine in the answer is older than asked for; None = whole."""
     begun = [midnight(rentals.machines[k].begun) for k in found if k in rentals.machines]
     return min((b for b in begun if b < asked), default=None)

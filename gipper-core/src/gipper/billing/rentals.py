@@ -1,4 +1,4 @@
-"""Receipts folded to one record for each machine that was ever rented: all that its bill is judged by. Pure."""
+"""Receipts folded to one record for each machine ever rented: all that its bill is judged by. Pure."""
 
 from __future__ import annotations
 

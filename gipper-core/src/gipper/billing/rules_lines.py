@@ -1,6 +1,6 @@
 """Rules about lines of a bill: when, what for, how often. Pure.
 
-Each rule takes the lines that it objects to out of what the next ones see, so that no dollar is claimed twice.
+Each rule takes the lines that it objects to out of what later ones see, so that no dollar is claimed twice.
 """
 
 from __future__ import annotations

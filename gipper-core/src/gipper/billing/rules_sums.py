@@ -48,7 +48,7 @@ def _no_gpu_time(machine: Rented, idle: Sequence[Slot]) -> list[Finding]:
     lines = [bill for slot in idle for bill in slot.disk]
     if dollars(lines) < LEAST:
         return []
-    why = "its disk is charged for a time in which no GPU was charged: it had stopped, and nobody asked for that"
+    why = "its disk is charged for a time without a GPU: it had stopped, and nobody asked for that"
     return [finding("no gpu time", machine, lines, why, kinds=("pod.ready", *_ENDS))]
 
 
@@ -92,7 +92,7 @@ def grown(machine: Rented, bills: Sequence[Bill], now: datetime, others: Decimal
     if usd < LEAST:
         return []
     why = (
-        f"it was proved gone by {gone:%F %H:%M:%S} UTC, its bill was ${first.usd} on {first.at:%F}, and it has"
+        f"proved gone by {gone:%F %H:%M:%S} UTC, its bill was ${first.usd} on {first.at:%F}, and it has"
         " grown since"
     )
     kinds = ("pod.terminate", "pod.terminated", "spend.billed")

@@ -1,4 +1,4 @@
-"""What the receipts say of a machine's traffic: the fees that its offer named, the bytes that gipper moved. Pure."""
+"""What the receipts say of a machine's traffic: fees that its offer named, bytes that gipper moved. Pure."""
 
 from __future__ import annotations
 
