@@ -56,7 +56,12 @@ def _pytest(session: nox.Session, *where: str) -> None:
 
 
 def _fast() -> list[str]:
-    return [*SIDE_BY_SIDE, "-m", "not slow", "tests", *(f"--ignore=tests/{name}" for name in OWN_SESSIONS)]
+    return [*SIDE_BY_SIDE, "-m", "not slow", "tests", *_others()]
+
+
+def _others() -> list[str]:
+    """What a session of its own runs, with tools that are installed only there."""
+    return [f"--ignore=tests/{name}" for name in OWN_SESSIONS]
 
 
 @nox.session
@@ -71,7 +76,7 @@ def e2e(session: nox.Session) -> None:
     """`gipper` as a subprocess on the provider `local`: real SSH, real kills; and the slow tests."""
     _install(session)
     _pytest(session, *SIDE_BY_SIDE, "tests/e2e")
-    _pytest(session, *SIDE_BY_SIDE, "-m", "slow", "tests", "--ignore=tests/e2e", "--ignore=tests/docs")
+    _pytest(session, *SIDE_BY_SIDE, "-m", "slow", "tests", *_others())
 
 
 @nox.session
