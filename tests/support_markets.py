@@ -15,6 +15,10 @@ import attrs
 from emulators.housing import sandboxes
 from emulators.runpod.app import RunpodApp, make_runpod
 from emulators.runpod.market import Market as RunpodMarket
+from emulators.shadeform.app import ShadeformApp, make_shadeform
+from emulators.shadeform.guests import Guests, guests
+from emulators.shadeform.knobs import Knobs
+from emulators.shadeform.market import Market as ShadeformMarket
 from emulators.vast.app import VastApp, make_vast
 from emulators.vast.market import Market
 from emulators.web import served
@@ -90,3 +94,39 @@ def runpod_world(
             user.env.update(RUNPOD_API_BASE_URL=url, RUNPOD_API_KEY=market.key)
             user.settings(limits={"kill_grace": 2}, daily_cap_usd=20.0)
             yield RunpodWorld(user, market, app)
+
+
+@attrs.frozen
+class ShadeformWorld:
+    """A user, the market behind their key, its API, and the machines themselves."""
+
+    user: World
+    market: ShadeformMarket
+    app: ShadeformApp
+    housing: Guests
+
+    def job(self, command: str, **tables: Any) -> Path:
+        """A job for one GPU of this market, with outputs."""
+        gpu = {"count": 1, "providers": ["shadeform"], **tables.pop("gpu", {})}
+        return self.user.job(command, gpu=gpu, **tables)
+
+    def gone(self) -> None:
+        """Nothing is left, no key went astray, and no create was sent twice for one name."""
+        assert self.market.alive() == []
+        assert self.app.leaks == []
+        assert self.app.schema.off == [] and self.app.schema.judged
+        names = [s.json["name"] for s in self.app.seen("create")]
+        assert len(set(names)) == len(names)
+
+
+@contextmanager
+def shadeform_world(
+    home: Path, driver: Path, kinds: Sequence[dict[str, Any]] = (), **changes: Any
+) -> Iterator[ShadeformWorld]:
+    """A user with the key of an emulated Shadeform account whose machines are logged in to without root."""
+    with guests(home / "machines", driver) as housing:
+        market, app = make_shadeform(RealRuntime(), housing, kinds, **{**Knobs.quick(), **changes})
+        with served(app) as url, world(home / "user", markets=["shadeform"]) as user:
+            user.env.update(SHADEFORM_BASE_URL=url, SHADEFORM_API_KEY=market.key)
+            user.settings(limits={"kill_grace": 2}, daily_cap_usd=20.0)
+            yield ShadeformWorld(user, market, app, housing)

@@ -168,3 +168,50 @@ class RunpodBench(EmulatedBench):
 
     def alive(self) -> Collection[str]:
         return {p.name for p in self.market.alive()}
+
+
+class ShadeformBench(EmulatedBench):
+    """Shadeform. Its lists have one page; a machine doesn't stop, but its creation may fail and its row stay."""
+
+    url = "https://api.shadeform.ai"
+    endpoints = MappingProxyType({
+        "offers": "types", "read": "read", "list": "list", "end": "destroy", "create": "create",
+    })  # fmt: skip
+
+    def make(self) -> None:
+        from emulators.shadeform.app import make_shadeform
+        from emulators.shadeform.catalog import odd_market
+        from gipper_shadeform import ShadeformProvider
+
+        self.provider_class = ShadeformProvider
+        self.market, self.app = make_shadeform(self.sim, NoHousing(), odd_market(), host="8.8.4.4")
+
+    def arrange(self, scenario: str) -> None:
+        # One page holds all, so that the first to fail is the whole list.
+        super().arrange("list_fails" if scenario == "list_later_page_fails" else scenario)
+
+    def arrange_own(self, scenario: str) -> None:
+        from emulators.shadeform.app import NO_MONEY, SOLD_OUT
+
+        market, app = self.market, self.app
+        refusals = {
+            "rent_no_capacity": (409, SOLD_OUT),
+            "rent_refused_request": (400, {"message": "os is not an option of this type"}),
+            "rent_refused_account": (409, NO_MONEY),
+        }
+        if scenario in ("offers_empty", "rent_offer_gone"):
+            market.kinds.clear()
+        elif scenario in refusals:
+            app.faults.always("create", faults.status(*refusals[scenario]))
+        elif scenario == "key_refused":
+            for endpoint in ("read", "list", "destroy", "types", "keys", "add_key"):
+                app.faults.always(endpoint, faults.status(401, {"message": "Invalid API key"}))
+        elif scenario == "machine_stops":
+            market.fail(market.alive()[0], "the cloud could not build it")
+        elif scenario == "end_slow":
+            market.knobs.deleting_s = 20
+        elif scenario != "well":
+            super().arrange_own(scenario)
+
+    def alive(self) -> Collection[str]:
+        return {i.name for i in self.market.alive()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.market_benches import RunpodBench, VastBench
+from conformance.market_benches import RunpodBench, ShadeformBench, VastBench
 
 from gipper.testing import contract
 
@@ -21,3 +21,10 @@ class TestRunpod(contract.Suite):
 
     def make_bench(self, folder: Path) -> contract.Bench:
         return RunpodBench(folder)
+
+
+class TestShadeform(contract.Suite):
+    """Shadeform."""
+
+    def make_bench(self, folder: Path) -> contract.Bench:
+        return ShadeformBench(folder)

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import attrs
 from emulators.housing import Housing
 from emulators.shadeform import catalog
 from emulators.shadeform.checks import create_fault, key_fault, update_fault
 from emulators.shadeform.knobs import Knobs
 from emulators.shadeform.market import Instance, Market, SshKey, new_id
+from emulators.shadeform.schema import Schema
 from emulators.shadeform.shapes import instance_row, key_row, status_of, type_rows
-from emulators.web import MarketApp, Route
+from emulators.web import MarketApp, Route, as_response
 from werkzeug.wrappers import Request, Response
 
 from gipper.runtime import Runtime
@@ -47,6 +49,7 @@ class ShadeformApp(MarketApp):
 
     def __init__(self, market: Market) -> None:
         self.market = market
+        self.schema = Schema()
         one, key = "/v1/instances/<string:ident>", "/v1/sshkeys/<string:ident>"
         routes = [
             Route(methods=("GET",), path="/v1/instances/types", endpoint="types", call=self.types),
@@ -66,7 +69,17 @@ class ShadeformApp(MarketApp):
                                  ("volumes", "volumes"), ("volumes/types", "volume_types"),
                                  ("templates", "templates"))),
         ]  # fmt: skip
-        super().__init__(market.runtime, routes, lambda: [market.key])
+        super().__init__(market.runtime, map(self._judged, routes), lambda: [market.key])
+
+    def _judged(self, route: Route) -> Route:
+        """The route, with each request that reaches it and each answer held against the schema."""
+
+        def call(request: Request, **parts: str) -> Response:
+            response = as_response(route.call(request, **parts))
+            self.schema.judge(request, response)
+            return response
+
+        return attrs.evolve(route, call=call)
 
     def refuse(self, request: Request, endpoint: str) -> Any:
         """The key, and who may go without; the market's own timers have run by now."""

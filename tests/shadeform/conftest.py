@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ URL = "https://api.shadeform.ai"
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Make:
+def bench(tmp_path: Path) -> Iterator[Make]:
     """`bench(*kinds, key=…, settings=…, **knobs)`: a market with these types of machines."""
+
+    made: list[Bench] = []
 
     def make(
         *kinds: dict[str, Any], key: str | None = None, settings: object = None, **changes: Any
@@ -28,6 +30,11 @@ def bench(tmp_path: Path) -> Make:
         sim = SimRuntime(START)
         changes.setdefault("host", "8.8.4.4")
         market, app = make_shadeform(sim, NoHousing(), kinds, **changes)
-        return make_bench(tmp_path, ShadeformProvider, URL, sim, market, app, key=key, settings=settings)
+        made.append(
+            make_bench(tmp_path, ShadeformProvider, URL, sim, market, app, key=key, settings=settings)
+        )
+        return made[-1]
 
-    return make
+    yield make
+    off = [text for b in made for text in b.app.schema.off]  # type: ignore[attr-defined]
+    assert off == [], "requests or answers that the schema doesn't allow"
